@@ -1,0 +1,228 @@
+#include "sim/hardware/cluster.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/hardware/node_graph.h"
+
+namespace foretrain {
+
+namespace {
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+const ClusterDescription& checked(const ClusterDescription& d) {
+  require(d.gpus >= 1 && d.gpus_per_node >= 1, "a cluster has at least one GPU");
+  require(d.gpus_per_node <= kMaxGpusPerNode && d.nics >= 0 && d.nics <= kMaxNicsPerNode, "node too large");
+  require(d.nodes() == 1 || d.nics > 0, "several nodes need NICs");
+  require(d.nics == 0 || d.nic_rate.value > 0.0, "NICs need a rate");
+  const bool needs_nvlink = d.intra != Intra::pcie && d.intra != Intra::pcie_switch && d.gpus_per_node > 1;
+  require(!needs_nvlink || (d.gpu.nvlink && d.gpu.nvlink->per_direction.value > 0.0), "these GPUs have no NVLink");
+  require(d.host.dram_bandwidth_per_socket.value > 0.0, "host DRAM needs a bandwidth");
+  return d;
+}
+
+// Turns links local to a node into links of the cluster.
+std::vector<Hop> placed(std::span<const Hop> local, std::size_t first_link) {
+  std::vector<Hop> hops(local.begin(), local.end());
+  for (Hop& hop : hops) hop.link = LinkId(first_link + hop.link.index());
+  return hops;
+}
+
+}  // namespace
+
+const char* to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return "nvlink";
+    case LinkKind::pcie:
+      return "pcie";
+    case LinkKind::socket:
+      return "socket";
+    case LinkKind::host_memory:
+      return "host memory";
+    case LinkKind::host_staging:
+      return "host staging";
+    case LinkKind::nic:
+      return "nic";
+    case LinkKind::fabric:
+      return "fabric";
+  }
+  return "?";
+}
+
+Cluster::Cluster(ClusterDescription description, const LinkRates& rates)
+    : description_(std::move(description)), node_(std::make_shared<NodeGraph>(checked(description_), rates)) {
+  if (node_count() > 1 && description_.oversubscription > 1.0)
+    for (int nic = 0; nic < description_.nics; ++nic)
+      fabric_share_ +=
+          node_->links()[node_->links_of_nic(nic).front().index()].link.rate / description_.oversubscription;
+
+  for (const ClusterDescription::Override& slow : description_.overrides) {
+    if (slow.node < 0 || slow.node >= node_count() || !(slow.factor > 0.0)) continue;
+    std::vector<LinkId> local;
+    if (slow.link == "nic") local = node_->links_of_nic(slow.index);
+    if (slow.link == "nvlink") local = node_->links_of_gpu(slow.index, LinkKind::nvlink);
+    if (slow.link == "pcie") local = node_->links_of_gpu(slow.index, LinkKind::pcie);
+    for (const LinkId link : local)
+      slowed_.emplace_back(LinkId(static_cast<std::size_t>(slow.node) * node_->links().size() + link.index()),
+                           slow.factor);
+  }
+  std::stable_sort(slowed_.begin(), slowed_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+int Cluster::pcie_generation() const { return foretrain::pcie_generation(description_); }
+
+std::size_t Cluster::link_count() const {
+  const auto nodes = static_cast<std::size_t>(node_count());
+  return nodes * node_->links().size() + (fabric_share_.value > 0.0 ? 2 * nodes : 0);
+}
+
+Link Cluster::link(LinkId id) const {
+  if (id.index() >= link_count()) throw std::out_of_range("no such link");
+  const std::size_t per_node = node_->links().size();
+  if (id.index() >= per_node * static_cast<std::size_t>(node_count()))
+    return {LinkKind::fabric, fabric_share_, fabric_share_};
+  Link link = node_->links()[id.index() % per_node].link;
+  auto slow = std::lower_bound(slowed_.begin(), slowed_.end(), id, [](const auto& a, LinkId b) { return a.first < b; });
+  for (; slow != slowed_.end() && slow->first == id; ++slow) link.rate *= slow->second;
+  return link;
+}
+
+std::string Cluster::link_name(LinkId id) const {
+  const Link named = link(id);
+  const std::size_t per_node = node_->links().size(), nodes = static_cast<std::size_t>(node_count());
+  const std::string kind = std::string(" (") + to_string(named.kind) + ")";
+  if (id.index() < per_node * nodes)
+    return "node " + std::to_string(id.index() / per_node) + ": " + node_->links()[id.index() % per_node].name + kind;
+  const std::size_t fabric = id.index() - per_node * nodes;
+  return "node " + std::to_string(fabric / 2) + (fabric % 2 == 0 ? ": up to spine" : ": down from spine") + kind;
+}
+
+namespace {
+
+struct Location {
+  int node = 0, local = 0;
+};
+
+Location locate(const ClusterDescription& description, int gpu) {
+  if (gpu < 0 || gpu >= description.gpus) throw std::out_of_range("no such GPU");
+  return {gpu / description.gpus_per_node, gpu % description.gpus_per_node};
+}
+
+}  // namespace
+
+std::vector<Hop> Cluster::route(int from_gpu, int to_gpu) const {
+  const Location from = locate(description_, from_gpu), to = locate(description_, to_gpu);
+  if (from.node == to.node)
+    return placed(node_->gpu_to_gpu(from.local, to.local), static_cast<std::size_t>(from.node) * node_->links().size());
+  const NicRange out = nics_of(from_gpu), in = nics_of(to_gpu);
+  const int lanes = std::max(out.last - out.first, in.last - in.first);
+  std::vector<Hop> hops;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int from_nic = out.first + lane % (out.last - out.first), to_nic = in.first + lane % (in.last - in.first);
+    add_hops(hops, leave(from_gpu, from_nic), 1.0 / lanes);
+    add_hops(hops, across_fabric(from.node, from_nic, to.node, to_nic), 1.0 / lanes);
+    add_hops(hops, enter(to_gpu, to_nic), 1.0 / lanes);
+  }
+  return hops;
+}
+
+std::vector<Hop> Cluster::route_to_host(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->gpu_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::route_from_host(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->host_to_gpu(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+Cluster::NicRange Cluster::nics_of(int gpu) const {
+  return nics_dealt_to(locate(description_, gpu).local, description_.gpus_per_node, description_.nics);
+}
+
+std::vector<Hop> Cluster::leave(int gpu, int nic) const {
+  const Location at = locate(description_, gpu);
+  if (nic < 0 || nic >= description_.nics) throw std::out_of_range("no such NIC");
+  return placed(node_->gpu_to_nic(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::enter(int gpu, int nic) const {
+  const Location at = locate(description_, gpu);
+  if (nic < 0 || nic >= description_.nics) throw std::out_of_range("no such NIC");
+  return placed(node_->nic_to_gpu(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::across_fabric(int from_node, int from_nic, int to_node, int to_nic) const {
+  const bool same_leaf = description_.rail_optimised && from_nic == to_nic;
+  if (fabric_share_.value <= 0.0 || from_node == to_node || same_leaf) return {};
+  const std::size_t first = static_cast<std::size_t>(node_count()) * node_->links().size();
+  return {{LinkId(first + 2 * static_cast<std::size_t>(from_node)), 1.0},
+          {LinkId(first + 2 * static_cast<std::size_t>(to_node) + 1), 1.0}};
+}
+
+std::vector<Hop> Cluster::ring_within_node(std::span<const int> gpus) const {
+  if (gpus.size() < 2) return {};
+  const int node = locate(description_, gpus[0]).node;
+  unsigned members = 0;  // of a cube mesh, whose GPUs are at most 8
+  std::vector<Hop> hops;
+  for (const int gpu : gpus) {
+    const Location at = locate(description_, gpu);
+    if (at.node != node) throw std::invalid_argument("a ring within a node has GPUs of one node");
+    members |= 1u << (at.local % 8);
+  }
+  const auto hop = [&](int from, int to, double weight) { add_hops(hops, node_->gpu_to_gpu(from, to), weight); };
+  const auto local = [&](std::size_t i) { return gpus[i % gpus.size()] % description_.gpus_per_node; };
+
+  const MeshRings* cube = node_->cube_rings(members);
+  if (cube != nullptr && !cube->empty()) {
+    // Each ring runs both ways, each way with half of its share.
+    const double share = 0.5 / static_cast<double>(cube->size());
+    for (const std::vector<int>& ring : *cube)
+      for (std::size_t i = 0; i < ring.size(); ++i) {
+        const int a = ring[i], b = ring[(i + 1) % ring.size()];
+        hop(a, b, share);
+        hop(b, a, share);
+      }
+  } else if (cube != nullptr) {
+    // No ring exists, so some hops pass through a neighbour; both ways share the work.
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      hop(local(i), local(i + 1), 0.5);
+      hop(local(i + 1), local(i), 0.5);
+    }
+  } else if (description_.intra == Intra::nvlink_mesh) {
+    const double share = 1.0 / static_cast<double>(gpus.size() - 1);
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+      for (std::size_t j = 0; j < gpus.size(); ++j)
+        if (i != j) hops.push_back({node_->gpu_to_gpu(local(i), local(j)).front().link, share});
+  } else if (description_.intra == Intra::nvswitch) {
+    hops.reserve(2 * gpus.size());  // every GPU sends into the switch and receives from it: no link twice
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const std::span<const Hop> path = node_->gpu_to_gpu(local(i), local(i + 1));
+      hops.insert(hops.end(), path.begin(), path.end());
+    }
+  } else {
+    for (std::size_t i = 0; i < gpus.size(); ++i) hop(local(i), local(i + 1), 1.0);
+  }
+  return placed(hops, static_cast<std::size_t>(node) * node_->links().size());
+}
+
+Cluster::Medium Cluster::medium(int a, int b) const {
+  const Location from = locate(description_, a), to = locate(description_, b);
+  if (from.node != to.node) return Medium::network;
+  const std::span<const Hop> path = node_->gpu_to_gpu(from.local, to.local);
+  const auto is_nvlink = [&](const Hop& h) { return node_->links()[h.link.index()].link.kind == LinkKind::nvlink; };
+  if (std::all_of(path.begin(), path.end(), is_nvlink)) return Medium::nvlink;
+  return description_.p2p ? Medium::pcie_p2p : Medium::host_memory;
+}
+
+bool Cluster::has_multicast() const {
+  return description_.intra == Intra::nvswitch && description_.gpu.nvlink && description_.gpu.nvlink->generation >= 4;
+}
+
+bool Cluster::gpu_direct() const { return foretrain::gpu_direct(description_); }
+
+}  // namespace foretrain

@@ -1,0 +1,395 @@
+#include "sim/hardware/cluster_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/hardware/cluster_template.h"
+
+namespace foretrain {
+namespace {
+
+using config::MapReader;
+using config::Node;
+using config::Unit;
+
+constexpr double kMostGpus = 1e6;
+constexpr double kMostPerNode = 1024;
+// GPUs in most nodes that train; taken when nothing says otherwise.
+constexpr int kUsualNode = 8;
+constexpr std::array kIntras = {Intra::nvswitch, Intra::nvlink_mesh, Intra::nvlink_pairs, Intra::pcie_switch,
+                                Intra::pcie};
+constexpr std::array kNetworks = {NetworkKind::infiniband, NetworkKind::roce, NetworkKind::ethernet, NetworkKind::efa,
+                                  NetworkKind::omni_path};
+
+template <class Enum, std::size_t N>
+std::optional<Enum> read_enum(MapReader& map, std::string_view key, const std::array<Enum, N>& values) {
+  std::vector<std::string> names;
+  for (Enum value : values) names.emplace_back(to_string(value));
+  const auto index = map.choice(key, names);
+  return index ? std::optional(values[*index]) : std::nullopt;
+}
+
+std::optional<int> read_int(MapReader& map, std::string_view key, config::Range range) {
+  const auto value = map.integer(key, range);
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+// What the readers below share: the merged map, what becomes of it, and where complaints go.
+struct Reading {
+  MapReader& map;
+  ClusterDescription& cluster;
+  Diagnostics& diagnostics;
+
+  void assume(std::string text) { cluster.assumptions.push_back(std::move(text)); }
+};
+
+// --- how many GPUs, in how many nodes
+
+void check_whole_nodes(Reading& read) {
+  const int gpus = read.cluster.gpus, per_node = read.cluster.gpus_per_node;
+  if (gpus <= per_node || gpus % per_node == 0) return;
+  const int below = gpus / per_node * per_node;
+  int fitting = per_node - 1;
+  while (gpus % fitting != 0) --fitting;
+  read.map.error("gpus", fmt::format("cluster.gpus={} does not fill nodes of {}; {} or {} GPUs would, or "
+                                     "gpus_per_node: {}",
+                                     gpus, per_node, below, below + per_node, fitting));
+}
+
+void read_counts(Reading& read) {
+  MapReader& map = read.map;
+  ClusterDescription& cluster = read.cluster;
+  const std::optional<int> gpus = read_int(map, "gpus", {1, kMostGpus});
+  const std::optional<int> nodes = read_int(map, "nodes", {1, kMostGpus});
+  const std::optional<int> per_node = read_int(map, "gpus_per_node", {1, kMostPerNode});
+
+  if (!gpus && !map.has("gpus") && !nodes && cluster.node_name.empty()) {
+    map.error("gpus", "cluster.gpus is missing; give the number of GPUs of the job, or a catalogue node");
+  }
+  if (per_node) {
+    cluster.gpus_per_node = *per_node;
+  } else if (gpus && nodes && *gpus % *nodes == 0) {
+    cluster.gpus_per_node = std::min(*gpus / *nodes, static_cast<int>(kMostPerNode));
+  } else if (gpus) {
+    cluster.gpus_per_node = std::min(*gpus, kUsualNode);
+    if (*gpus > 1 && !map.has("gpus_per_node")) {
+      read.assume(fmt::format("gpus_per_node is taken as {}", cluster.gpus_per_node));
+    }
+  } else if (nodes && !map.has("gpus_per_node")) {
+    map.error("nodes", "cluster.gpus_per_node is missing; nodes alone do not say how many GPUs there are");
+  }
+
+  if (gpus) {
+    cluster.gpus = *gpus;
+    if (nodes && cluster.nodes() != *nodes) {
+      map.error("nodes",
+                fmt::format("cluster.nodes={} does not go with {} GPUs in nodes of {}; leave out nodes or gpus", *nodes,
+                            *gpus, cluster.gpus_per_node));
+    }
+    check_whole_nodes(read);
+  } else if (nodes && *nodes > static_cast<int>(kMostGpus) / cluster.gpus_per_node) {
+    map.error("nodes", fmt::format("cluster.nodes={} of {} GPUs are more than {:.0f} GPUs; take fewer", *nodes,
+                                   cluster.gpus_per_node, kMostGpus));
+  } else {
+    cluster.gpus = nodes.value_or(1) * cluster.gpus_per_node;
+  }
+}
+
+// --- how the GPUs of a node reach each other
+
+bool uses_nvlink(Intra intra) { return intra != Intra::pcie && intra != Intra::pcie_switch; }
+
+// The NVLink layouts a GPU can be built into. A catalogue file that names none allows all.
+std::vector<std::string> nvlink_layouts(const Gpu& gpu) {
+  if (!gpu.nvlink) return {};
+  if (!gpu.nvlink->layouts.empty()) return gpu.nvlink->layouts;
+  return {to_string(Intra::nvswitch), to_string(Intra::nvlink_mesh), to_string(Intra::nvlink_pairs)};
+}
+
+Intra usual_intra(const Gpu& gpu) {
+  if (!gpu.nvlink || gpu.nvlink->bridge) return Intra::pcie;
+  const std::string usual = nvlink_layouts(gpu).front();
+  for (Intra intra : kIntras) {
+    if (usual == to_string(intra)) return intra;
+  }
+  return Intra::pcie;
+}
+
+void check_nvlink(Reading& read) {
+  const ClusterDescription& cluster = read.cluster;
+  const std::string intra = to_string(cluster.intra);
+  std::vector<std::string> legal = nvlink_layouts(cluster.gpu);
+  if (std::find(legal.begin(), legal.end(), intra) == legal.end()) {
+    const std::string why = cluster.gpu.nvlink ? fmt::format("{} is not built with {}", cluster.gpu.name, intra)
+                                               : fmt::format("{} has no NVLink, so no {}", cluster.gpu.name, intra);
+    legal.emplace_back(to_string(Intra::pcie_switch));
+    legal.emplace_back(to_string(Intra::pcie));
+    read.map.error("intra", fmt::format("cluster.intra: {}; right would be {}", why, fmt::join(legal, ", ")));
+  }
+  if (cluster.intra == Intra::nvlink_mesh && cluster.gpus_per_node > 8) {
+    read.map.error("intra", fmt::format("cluster.intra: nvlink-mesh joins at most 8 GPUs, not {}; right would be "
+                                        "nvswitch, or gpus_per_node: 8",
+                                        cluster.gpus_per_node));
+  }
+  if (cluster.intra == Intra::nvlink_pairs && cluster.gpus_per_node > 1 && cluster.gpus_per_node % 2 != 0) {
+    read.map.error("intra", fmt::format("cluster.intra: nvlink-pairs needs an even number of GPUs in a node, not {}",
+                                        cluster.gpus_per_node));
+  }
+}
+
+void read_intra(Reading& read, bool gpu_known) {
+  ClusterDescription& cluster = read.cluster;
+  const auto given = read_enum(read.map, "intra", kIntras);
+  const bool p2p_given = read.map.has("p2p");
+  cluster.intra = given.value_or(usual_intra(cluster.gpu));
+  cluster.p2p = read.map.boolean("p2p").value_or(cluster.gpu.p2p_over_pcie);
+  const auto sharing = read_int(read.map, "gpus_per_pcie_switch", {1, kMostPerNode});
+  cluster.gpus_per_pcie_switch = std::min(sharing.value_or(2), cluster.gpus_per_node);
+  if (!gpu_known) return;
+
+  const bool several = cluster.gpus_per_node > 1;
+  if (several && !read.map.has("intra")) {
+    read.assume(fmt::format("intra is taken as {}, usual for {}", to_string(cluster.intra), cluster.gpu.name));
+  }
+  if (uses_nvlink(cluster.intra)) check_nvlink(read);
+  if (cluster.intra == Intra::pcie_switch) {
+    if (!sharing && several) {
+      read.assume(fmt::format("gpus_per_pcie_switch is taken as {}", cluster.gpus_per_pcie_switch));
+    }
+    if (cluster.gpus_per_node % cluster.gpus_per_pcie_switch != 0) {
+      read.map.error("gpus_per_pcie_switch", fmt::format("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs "
+                                                         "of a node",
+                                                         cluster.gpus_per_pcie_switch, cluster.gpus_per_node));
+    }
+  }
+  if (p2p_given && cluster.p2p && !cluster.gpu.p2p_over_pcie) {
+    read.diagnostics.warning(
+        read.map.position_of("p2p"),
+        fmt::format("the driver of {} refuses P2P over PCIe; p2p: true needs a patched driver", cluster.gpu.name));
+  }
+}
+
+// --- the network between nodes
+
+int read_nic_count(Reading& read) {
+  const Node* nics = read.map.node("nics");
+  if (nics != nullptr && nics->is_scalar() && nics->scalar() == "per-gpu") return read.cluster.gpus_per_node;
+  return read_int(read.map, "nics", {0, 1024}).value_or(0);
+}
+
+void read_network(Reading& read) {
+  MapReader& map = read.map;
+  ClusterDescription& cluster = read.cluster;
+  cluster.nics = read_nic_count(read);
+  const auto rate = map.number("nic_gbps", Unit::network_rate, {1e6, 1e13});
+  cluster.nic_rate = {rate.value_or(0.0)};
+  const auto network = read_enum(map, "net", kNetworks);
+  cluster.oversubscription = map.number("oversubscription", Unit::count, {1, 1000}).value_or(1.0);
+  cluster.rail_optimised = map.boolean("rail_optimised").value_or(true);
+
+  const bool fast = cluster.nic_rate >= gigabits_per_second(100);
+  cluster.network = network.value_or(fast ? NetworkKind::infiniband : NetworkKind::ethernet);
+  if (cluster.nodes() == 1) return;
+  std::vector<std::string> missing;
+  if (cluster.nics == 0) missing.emplace_back("nics");
+  if (!rate && !map.has("nic_gbps")) missing.emplace_back("nic_gbps");
+  if (!missing.empty()) {
+    map.error(missing.front(),
+              fmt::format("cluster: {} GPUs in {} nodes need a network, {} missing; give nics, nic_gbps and net, or a "
+                          "fabric",
+                          cluster.gpus, cluster.nodes(),
+                          missing.size() == 2 ? "nics and nic_gbps are" : missing.front() + " is"));
+  } else if (!network && !map.has("net")) {
+    read.assume(fmt::format("net is taken as {}", to_string(cluster.network)));
+  }
+}
+
+// --- the host
+
+// Traffic between GPUs that goes through host memory, so that the host's bandwidths decide how fast it is.
+bool stages_through_host(const ClusterDescription& cluster) {
+  if (cluster.p2p) return false;
+  if (cluster.intra == Intra::nvlink_pairs) return cluster.gpus_per_node > 2;
+  return cluster.gpus_per_node > 1 && !uses_nvlink(cluster.intra);
+}
+
+// Memory bandwidth of one server socket by PCIe generation, which dates the platform: 6 channels of DDR4-2666, 8 of
+// DDR4-3200, 8 of DDR5-4800 (vendor specifications of Xeon Scalable, EPYC and Sapphire Rapids).
+BytesPerSecond usual_dram_bandwidth(int pcie_generation) {
+  if (pcie_generation <= 3) return gigabytes_per_second(128.0);
+  return gigabytes_per_second(pcie_generation == 4 ? 204.8 : 307.2);
+}
+
+// Boards of GPUs joined by NVLink are built for two sockets; PCIe boxes of up to 4 GPUs mostly have one.
+int usual_sockets(const ClusterDescription& cluster) {
+  const bool board = cluster.gpu.nvlink && !cluster.gpu.nvlink->bridge;
+  return board || cluster.gpus_per_node > 4 ? 2 : 1;
+}
+
+void read_host(Reading& read) {
+  ClusterDescription& cluster = read.cluster;
+  const Node nothing;
+  const Node* node = read.map.node("host");
+  MapReader map(node == nullptr ? nothing : *node, read.diagnostics, "cluster.host");
+  HostDescription& host = cluster.host;
+  host.cpu = map.text("cpu").value_or("");
+  const auto sockets = read_int(map, "sockets", {1, 16});
+  host.sockets = sockets.value_or(usual_sockets(cluster));
+  if (const auto size = map.number("dram_gb", Unit::gigabytes, {1e9, 1e15})) host.dram = Bytes{*size};
+  const auto generation = map.choice("pcie", {"gen3", "gen4", "gen5"});
+  const int host_generation = generation ? static_cast<int>(*generation) + 3 : cluster.gpu.pcie_generation;
+  host.pcie_generation = std::min(host_generation, cluster.gpu.pcie_generation);
+  const auto dram_rate = map.number("dram_gbps", Unit::bytes_rate, {1e9, 1e14});
+  host.dram_bandwidth_per_socket =
+      dram_rate ? BytesPerSecond{*dram_rate / host.sockets} : usual_dram_bandwidth(host_generation);
+  constexpr config::Range kArray{1e6, 1e13};
+  if (const auto rate = map.number("nvme_read_gbps", Unit::bytes_rate, kArray)) host.nvme_read = BytesPerSecond{*rate};
+  if (const auto rate = map.number("nvme_write_gbps", Unit::bytes_rate, kArray))
+    host.nvme_write = BytesPerSecond{*rate};
+  map.finish();
+
+  const bool crosses_sockets = cluster.gpus_per_node > 1 && !uses_nvlink(cluster.intra);
+  if (crosses_sockets && !sockets) read.assume(fmt::format("host.sockets is taken as {}", host.sockets));
+  if (!stages_through_host(cluster)) return;
+  if (!generation) read.assume(fmt::format("host.pcie is taken as gen{}", host.pcie_generation));
+  if (!dram_rate) {
+    read.assume(
+        fmt::format("host.dram_gbps is taken as {:.1f}", host.dram_bandwidth_per_socket.value / kGiga * host.sockets));
+  }
+}
+
+// --- power, overrides, and what is not built
+
+void read_power_limit(Reading& read) {
+  ClusterDescription& cluster = read.cluster;
+  const auto watts = read.map.number("power_limit_w", Unit::watts, {10, 1e5});
+  if (!watts) return;
+  cluster.power_limit_watts = *watts;
+  if (*watts < 0.5 * cluster.gpu.tdp_watts) {
+    read.diagnostics.warning(read.map.position_of("power_limit_w"),
+                             fmt::format("{:.0f} W is less than half of the {:.0f} W of {}; the effect of power limits "
+                                         "was measured from 55 to 90 %",
+                                         *watts, cluster.gpu.tdp_watts, cluster.gpu.name));
+  }
+}
+
+void read_override(Reading& read, const Node& node) {
+  const ClusterDescription& cluster = read.cluster;
+  MapReader map(node, read.diagnostics, "cluster.overrides");
+  ClusterDescription::Override slow;
+  const std::vector<std::string> links = {"nvlink", "pcie", "nic"};
+  map.required_text("link");
+  if (const auto link = map.choice("link", links)) slow.link = links[*link];
+  const int within = slow.link == "nic" ? cluster.nics : cluster.gpus_per_node;
+  if (slow.link == "nvlink" && !uses_nvlink(cluster.intra)) {
+    map.error("link", fmt::format("cluster.overrides: there is no NVLink with intra: {}; right would be pcie or nic",
+                                  to_string(cluster.intra)));
+  }
+  if (slow.link == "nic" && within == 0) {
+    map.error("link", "cluster.overrides: the nodes have no NIC; give nics and nic_gbps");
+  }
+  slow.node = static_cast<int>(map.required_integer("node", {0, cluster.nodes() - 1.0}));
+  slow.index = static_cast<int>(map.required_integer("index", {0, std::max(1, within) - 1.0}));
+  slow.factor = map.required_number("factor", Unit::count, {1e-6, 1.0});
+  map.finish();
+  read.cluster.overrides.push_back(std::move(slow));
+}
+
+void read_overrides(Reading& read) {
+  const Node* list = read.map.node("overrides");
+  if (list == nullptr || list->is_null()) return;
+  constexpr std::size_t kMost = 10000;
+  if (!list->is_sequence() || list->sequence().size() > kMost) {
+    return read.map.error("overrides", fmt::format("cluster.overrides must be a list of at most {} entries {{link, "
+                                                   "node, index, factor}}",
+                                                   kMost));
+  }
+  for (const Node& entry : list->sequence()) read_override(read, entry);
+}
+
+void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
+  const Node* mig = read.map.node("mig");
+  if (mig != nullptr && !mig->is_null()) read.diagnostics.unsupported(mig->position, "cluster.mig");
+  const auto domain = read_int(read.map, "nvlink_domain", {1, kMostGpus});
+  const ClusterDescription& cluster = read.cluster;
+  if (!domain || *domain <= cluster.gpus_per_node || cluster.gpus <= cluster.gpus_per_node) return;
+  read.diagnostics.unsupported(std::move(node_asked_at), "cluster.nvlink_domain");
+}
+
+}  // namespace
+
+const char* to_string(Intra intra) {
+  switch (intra) {
+    case Intra::nvswitch:
+      return "nvswitch";
+    case Intra::nvlink_mesh:
+      return "nvlink-mesh";
+    case Intra::nvlink_pairs:
+      return "nvlink-pairs";
+    case Intra::pcie_switch:
+      return "pcie-switch";
+    case Intra::pcie:
+      return "pcie";
+  }
+  return "";
+}
+
+const char* to_string(NetworkKind kind) {
+  switch (kind) {
+    case NetworkKind::infiniband:
+      return "infiniband";
+    case NetworkKind::roce:
+      return "roce";
+    case NetworkKind::ethernet:
+      return "ethernet";
+    case NetworkKind::efa:
+      return "efa";
+    case NetworkKind::omni_path:
+      return "omni-path";
+  }
+  return "";
+}
+
+std::optional<ClusterDescription> read_cluster(const Node& node, const DataFolder& data, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  if (const Node* topo = node.find("topo"); topo != nullptr && !topo->is_null()) {
+    diagnostics.unsupported(topo->position, "cluster.topo");
+    return std::nullopt;
+  }
+  std::optional<ClusterTemplate> filled = fill_from_catalogue(node, data, diagnostics);
+  if (!filled) return std::nullopt;
+
+  ClusterDescription cluster;
+  cluster.node_name = std::move(filled->node_name);
+  cluster.fabric_name = std::move(filled->fabric_name);
+  cluster.assumptions = std::move(filled->cautions);
+  MapReader map(filled->merged, diagnostics, "cluster");
+  for (const char* read_already : {"node", "fabric", "topo"}) map.has(read_already);
+
+  const std::string gpu_name = map.required_text("gpu");
+  std::optional<Gpu> gpu;
+  if (!gpu_name.empty()) gpu = load_gpu(data, gpu_name, map.position_of("gpu"), diagnostics);
+  const bool gpu_known = gpu.has_value();
+  if (gpu) cluster.gpu = std::move(*gpu);
+
+  Reading read{map, cluster, diagnostics};
+  read_counts(read);
+  read_intra(read, gpu_known);
+  read_network(read);
+  read_host(read);
+  if (gpu_known) read_power_limit(read);
+  map.has("power_limit_w");
+  read_overrides(read);
+  const Node* domain = node.find("nvlink_domain");
+  const Node* catalogue_node = node.find("node");
+  refuse_what_is_not_built(read, domain != nullptr           ? domain->position
+                                 : catalogue_node != nullptr ? catalogue_node->position
+                                                             : node.position);
+  map.finish();
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return cluster;
+}
+
+}  // namespace foretrain

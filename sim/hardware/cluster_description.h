@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/config/reader.h"
+#include "sim/hardware/gpu.h"
+
+namespace foretrain {
+
+// How the GPUs of one node reach each other.
+enum class Intra { nvswitch, nvlink_mesh, nvlink_pairs, pcie_switch, pcie };
+const char* to_string(Intra intra);
+
+enum class NetworkKind { infiniband, roce, ethernet, efa, omni_path };
+const char* to_string(NetworkKind kind);
+
+// The host of a node. In YAML: host: {cpu, sockets, dram_gb, dram_gbps, pcie, nvme_read_gbps, nvme_write_gbps}, where
+// dram_gbps is of all sockets together, like dram_gb, and the NVMe rates are of the whole array.
+struct HostDescription {
+  std::string cpu;
+  int sockets = 2;
+  std::optional<Bytes> dram;  // capacity of the whole node
+  BytesPerSecond dram_bandwidth_per_socket;
+  int pcie_generation = 4;  // the links run at: the lower of the host's and the GPU's
+  std::optional<BytesPerSecond> nvme_read, nvme_write;
+};
+
+// One node and how many of them: what the cluster graph is built from. A catalogue node and the generic
+// description of a scenario both become this.
+struct ClusterDescription {
+  std::string node_name;    // catalogue node, or empty
+  std::string fabric_name;  // catalogue fabric, or empty
+  Gpu gpu;
+  int gpus = 1;           // in the whole job
+  int gpus_per_node = 1;  // present in a node; the last node may be used in part
+  Intra intra = Intra::pcie;
+  bool p2p = true;               // peer-to-peer over PCIe works
+  int gpus_per_pcie_switch = 2;  // GPUs sharing one x16 uplink, for pcie_switch (and behind NVSwitch, for NICs)
+  // NICs of a node that carry training traffic, evenly attached to the GPUs; 0 only for a single node.
+  int nics = 0;
+  BytesPerSecond nic_rate;  // one NIC, one direction
+  NetworkKind network = NetworkKind::infiniband;
+  double oversubscription = 1.0;  // of the leaf uplinks; 1 = full bisection
+  bool rail_optimised = true;     // NIC i of every node hangs on leaf switch i
+  HostDescription host;
+  double power_limit_watts = 0.0;  // 0 = none; `gpu` is the unlimited card (see with_power_limit)
+
+  // A link made slower than the catalogue says: {node, gpu or nic index, factor}.
+  struct Override {
+    std::string link;  // "nvlink" | "pcie" | "nic"
+    int node = 0, index = 0;
+    double factor = 1.0;
+  };
+  std::vector<Override> overrides;
+  std::vector<std::string> assumptions;  // defaults filled in, printed with the answer
+
+  int nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
+};
+
+// Reads a scenario's `cluster` map: {node, nodes, fabric} or the generic form {gpu, gpus, gpus_per_node, intra, p2p,
+// gpus_per_pcie_switch, nics, nic_gbps, net, rail_optimised, oversubscription, host, power_limit_w, overrides}, or a
+// mix where the generic fields override those of the catalogue node. A fabric's NIC rate and network override the
+// node's, its NIC count does not. `nics: per-gpu` means as many as GPUs.
+//
+// Reports everything wrong, with positions; nullopt then. Refused by name, as not built: cluster.topo, cluster.mig,
+// cluster.nvlink_domain where a job spans several hosts of one NVLink domain.
+std::optional<ClusterDescription> read_cluster(const config::Node& node, const DataFolder& data,
+                                               Diagnostics& diagnostics);
+
+}  // namespace foretrain

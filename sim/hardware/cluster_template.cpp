@@ -1,0 +1,77 @@
+#include "sim/hardware/cluster_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/reader.h"
+
+namespace foretrain {
+namespace {
+
+using config::Node;
+
+// Keys of a catalogue file that describe the entry and not the machine.
+constexpr std::array<std::string_view, 7> kEntryKeys = {"name",   "aliases", "description", "checked",
+                                                        "source", "note",    "caution"};
+
+Node without_entry_keys(const Node& file) {
+  Node machine = file;
+  if (!machine.is_map()) return machine;
+  std::erase_if(machine.map(), [](const Node::Entry& entry) {
+    return std::find(kEntryKeys.begin(), kEntryKeys.end(), entry.key) != kEntryKeys.end();
+  });
+  return machine;
+}
+
+void erase_key(Node& map, std::string_view key) {
+  if (!map.is_map()) return;
+  std::erase_if(map.map(), [&](const Node::Entry& entry) { return entry.key == key; });
+}
+
+struct Entry {
+  std::string name;
+  Node machine;
+};
+
+// The catalogue entry that `key` of the scenario's map asks for; an empty one if it does not ask.
+std::optional<Entry> look_up(config::MapReader& asked, std::string_view key, const std::string& folder,
+                             const std::string& what, ClusterTemplate& result, Diagnostics& diagnostics) {
+  const auto name = asked.text(key);
+  if (!name) {
+    const Node* wrong = asked.node(key);
+    if (wrong != nullptr && !wrong->is_null()) return std::nullopt;
+    return Entry{"", Node{{}, Node::Map{}, false}};
+  }
+  const auto found = config::Catalogue(folder, what).find(*name, asked.position_of(key), diagnostics);
+  if (!found) return std::nullopt;
+  const Node* caution = found->node->find("caution");
+  if (caution != nullptr && caution->is_scalar()) {
+    result.cautions.push_back(fmt::format("{}: {}", found->name, caution->scalar()));
+  }
+  return Entry{found->name, without_entry_keys(*found->node)};
+}
+
+}  // namespace
+
+std::optional<ClusterTemplate> fill_from_catalogue(const Node& cluster, const DataFolder& data,
+                                                   Diagnostics& diagnostics) {
+  ClusterTemplate result;
+  config::MapReader asked(cluster, diagnostics, "cluster");
+  if (!cluster.is_map() && !cluster.is_null()) return std::nullopt;
+
+  auto node = look_up(asked, "node", data.path + "/hardware/nodes", "node", result, diagnostics);
+  auto fabric = look_up(asked, "fabric", data.path + "/hardware/fabrics", "fabric", result, diagnostics);
+  if (!node || !fabric) return std::nullopt;
+  if (node->machine.find("nics") != nullptr) erase_key(fabric->machine, "nics");
+
+  result.merged = merge(node->machine, fabric->machine);
+  if (cluster.is_map()) result.merged = merge(result.merged, cluster);
+  result.merged.position = cluster.position;
+  result.node_name = std::move(node->name);
+  result.fabric_name = std::move(fabric->name);
+  return result;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,107 @@
+#include "sim/hardware/link_rates.h"
+
+#include <algorithm>
+#include <string>
+
+#include "sim/config/reader.h"
+
+namespace foretrain {
+
+namespace {
+
+constexpr config::Range kFraction{1e-3, 1.0};
+constexpr config::Range kRate{1e-3, 1e6};
+
+const config::Node& section(config::MapReader& file, std::string_view key) {
+  static const config::Node kAbsent{};
+  const config::Node* node = file.node(key);
+  return node != nullptr ? *node : kAbsent;
+}
+
+}  // namespace
+
+void ByGeneration::set(int generation, double value) { values_.at(static_cast<std::size_t>(generation)) = value; }
+
+bool ByGeneration::empty() const {
+  return std::none_of(values_.begin(), values_.end(), [](const auto& v) { return v.has_value(); });
+}
+
+double ByGeneration::at(int generation) const {
+  const int last = static_cast<int>(values_.size()) - 1;
+  for (int g = std::clamp(generation, 0, last); g >= 0; --g)
+    if (values_[static_cast<std::size_t>(g)]) return *values_[static_cast<std::size_t>(g)];
+  return **std::find_if(values_.begin(), values_.end(), [](const auto& v) { return v.has_value(); });
+}
+
+ByGeneration read_by_generation(config::MapReader& parent, std::string_view key, double scale,
+                                Diagnostics& diagnostics) {
+  ByGeneration result;
+  if (const config::Node* node = parent.node(key)) {
+    config::MapReader map(*node, diagnostics, std::string(key));
+    for (int generation = 1; generation < 10; ++generation)
+      if (const auto value = map.number("gen" + std::to_string(generation), config::Unit::count, kRate))
+        result.set(generation, *value * scale);
+    map.finish();
+  }
+  if (result.empty()) parent.error(key, "no value for any generation; give at least one, as in {gen4: 1.0}");
+  return result;
+}
+
+std::optional<LinkRates> load_link_rates(const DataFolder& data, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  const auto file = config::parse_yaml_file(data.path + "/hardware/calibrated/links.yaml", diagnostics);
+  if (!file) return std::nullopt;
+
+  LinkRates rates;
+  config::MapReader reader(*file, diagnostics, "links");
+  {
+    config::MapReader nvlink(section(reader, "nvlink"), diagnostics, "nvlink");
+    rates.nvlink_fraction = read_by_generation(nvlink, "fraction", 1.0, diagnostics);
+    rates.nvlink_bridge_fraction = read_by_generation(nvlink, "bridge_fraction", 1.0, diagnostics);
+    nvlink.required_text("source");
+    nvlink.finish();
+  }
+  {
+    config::MapReader pcie(section(reader, "pcie"), diagnostics, "pcie");
+    rates.pcie_copy = read_by_generation(pcie, "copy", kGiga, diagnostics);
+    rates.pcie_datasheet = read_by_generation(pcie, "datasheet", kGiga, diagnostics);
+    pcie.required_text("source");
+    pcie.finish();
+  }
+  {
+    config::MapReader socket(section(reader, "socket"), diagnostics, "socket");
+    rates.socket = read_by_generation(socket, "rate", kGiga, diagnostics);
+    socket.required_text("source");
+    socket.finish();
+  }
+  {
+    config::MapReader staging(section(reader, "host_staging"), diagnostics, "host_staging");
+    rates.staging_server = read_by_generation(staging, "server", kGiga, diagnostics);
+    rates.staging_desktop = read_by_generation(staging, "desktop", kGiga, diagnostics);
+    staging.required_text("source");
+    staging.finish();
+  }
+  {
+    config::MapReader dram(section(reader, "dram"), diagnostics, "dram");
+    rates.dram_fraction = dram.required_number("fraction", config::Unit::count, kFraction);
+    dram.required_text("source");
+    dram.finish();
+  }
+  {
+    config::MapReader nic(section(reader, "nic"), diagnostics, "nic");
+    rates.rdma = nic.required_number("rdma", config::Unit::count, kFraction);
+    rates.rdma_staged = nic.required_number("rdma_staged", config::Unit::count, kFraction);
+    rates.efa = nic.required_number("efa", config::Unit::count, kFraction);
+    rates.efa_blackwell = nic.required_number("efa_blackwell", config::Unit::count, kFraction);
+    rates.ethernet = nic.required_number("ethernet", config::Unit::count, kFraction);
+    rates.omni_path = nic.required_number("omni_path", config::Unit::count, kFraction);
+    rates.ethernet_node_limit = {nic.required_number("ethernet_node_limit", config::Unit::count, kRate) * kGiga};
+    nic.required_text("source");
+    nic.finish();
+  }
+  reader.finish();
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return rates;
+}
+
+}  // namespace foretrain
