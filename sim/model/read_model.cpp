@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "sim/model/model.h"
+
+namespace foretrain {
+namespace {
+
+using config::MapReader;
+using config::Node;
+using config::Range;
+
+// Wide enough for any transformer, narrow enough that h * q and h * f stay far below 2^63.
+constexpr Range kLayers{1, 10'000};
+constexpr Range kHidden{1, 1'000'000};
+constexpr Range kHeads{1, 100'000};
+constexpr Range kHeadDim{1, 16'384};
+constexpr Range kFfn{1, 10'000'000};
+constexpr Range kVocab{1, 100'000'000};
+constexpr Range kPositions{0, 100'000'000};
+constexpr double kMostParameters = 1e15;
+
+// Keys of model features whose physics is not built, and the feature each belongs to.
+struct Refused {
+  const char* key;
+  const char* feature;
+};
+constexpr Refused kRefused[] = {
+    {"experts", "model.experts"}, {"mla", "model.mla"}, {"mtp", "model.mtp"},
+    {"window", "model.window"},   {"hf", "model.hf"},
+};
+// Keys that only detail such a feature.
+constexpr const char* kRefusedDetails[] = {
+    "top_k", "expert_ffn", "shared_expert_ffn", "moe_every", "first_dense_layers", "window_every",
+};
+
+// "experts: 0", "mla: false" and an empty value ask for nothing.
+bool asks_for_nothing(const Node& node) {
+  if (node.is_null()) return true;
+  return node.is_scalar() && (node.scalar() == "0" || node.scalar() == "false" || node.scalar() == "none");
+}
+
+enum class Arch { gpt, llama, moe, bert };
+
+// Names every feature of the model that is not simulated, once each. Returns whether there is one.
+bool refuse_features(MapReader& reader, std::optional<Arch> arch, Diagnostics& diagnostics) {
+  const int before = diagnostics.error_count();
+  for (const Refused& refused : kRefused) {
+    const Node* value = reader.node(refused.key);
+    if (value != nullptr && !asks_for_nothing(*value)) diagnostics.unsupported(value->position, refused.feature);
+  }
+  bool detail_given = false;
+  for (const char* key : kRefusedDetails) {
+    const Node* value = reader.node(key);
+    detail_given = detail_given || (value != nullptr && !asks_for_nothing(*value));
+  }
+  const int named = diagnostics.error_count() - before;
+  if (arch == Arch::bert) diagnostics.unsupported(reader.position_of("arch"), "model.arch=bert");
+  const Node* experts = reader.node("experts");
+  const bool experts_named = experts != nullptr && !asks_for_nothing(*experts);
+  if (arch == Arch::moe && !experts_named) diagnostics.unsupported(reader.position_of("arch"), "model.experts");
+  if (detail_given && named == 0 && arch != Arch::moe) {
+    diagnostics.error(reader.position(), "details of experts or windows are given, but no 'experts' or 'window'");
+  }
+  return diagnostics.error_count() > before;
+}
+
+std::int64_t required(MapReader& reader, const char* key, Range range, bool insist) {
+  if (insist) return reader.required_integer(key, range);
+  return reader.integer(key, range).value_or(1);
+}
+
+void read_attention(MapReader& reader, Model& model, bool insist) {
+  model.heads = required(reader, "heads", kHeads, insist);
+  model.kv_heads = reader.integer("kv_heads", kHeads).value_or(model.heads);
+  if (model.heads % model.kv_heads != 0) {
+    reader.error("kv_heads", fmt::format("kv_heads={} does not divide heads={}; every key-value head serves equally "
+                                         "many query heads",
+                                         model.kv_heads, model.heads));
+  }
+  const std::optional<std::int64_t> head_dim = reader.integer("head_dim", kHeadDim);
+  model.head_dim = head_dim.value_or(std::max<std::int64_t>(1, model.hidden / model.heads));
+  if (insist && !head_dim && model.hidden % model.heads != 0) {
+    reader.error("heads", fmt::format("heads={} does not divide hidden={}; give head_dim, or heads that divide it",
+                                      model.heads, model.hidden));
+  }
+}
+
+void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics) {
+  const double count = static_cast<double>(model.layers) * static_cast<double>(model.layer_parameters()) +
+                       2.0 * static_cast<double>(model.head_parameters());
+  if (count > kMostParameters) {
+    diagnostics.error(reader.position(), fmt::format("this model has about {:.1e} parameters; the most that can be "
+                                                     "simulated is {:.0e}",
+                                                     count, kMostParameters));
+    return;
+  }
+  const std::optional<double> published = reader.number("params_b", config::Unit::count, {1e-6, 1e6});
+  if (!published) return;
+  const double counted = static_cast<double>(model.parameters()) / 1e9;
+  if (std::abs(counted / *published - 1.0) > 0.05) {
+    diagnostics.warning(reader.position_of("params_b"),
+                        fmt::format("params_b says {:.4g} billion parameters, but these dimensions give {:.4g}; check "
+                                    "layers, hidden, ffn, gated, kv_heads, vocab and tied_embeddings",
+                                    *published, counted));
+  }
+}
+
+// What a file in configs/models may say beside the shape; for people and for the catalogue.
+void skip_catalogue_keys(MapReader& reader) {
+  reader.text_list("aliases");
+  reader.text("source");
+  reader.text("checked");
+}
+
+std::optional<Model> read_map(const Node& node, const std::string& name, bool is_file, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  MapReader reader(node, diagnostics, "model");
+  if (is_file) skip_catalogue_keys(reader);
+  const std::optional<std::string> own_name = reader.text("name");
+
+  const std::optional<std::size_t> chosen = reader.choice("arch", {"gpt", "llama", "moe", "bert"});
+  const std::optional<Arch> arch = chosen ? std::optional(static_cast<Arch>(*chosen)) : std::nullopt;
+  const bool refused = refuse_features(reader, arch, diagnostics);
+  const bool insist = !refused;  // a refused model is not also told what else it lacks
+  if (insist && !reader.has("arch")) reader.required_text("arch");
+
+  Model model;
+  model.name = own_name.value_or(name);
+  model.family = arch == Arch::gpt ? Model::Family::gpt : Model::Family::llama;
+  const bool gpt = model.family == Model::Family::gpt;
+  model.layers = required(reader, "layers", kLayers, insist);
+  model.hidden = required(reader, "hidden", kHidden, insist);
+  read_attention(reader, model, insist);
+  // A gated MLP has no customary width, so only the gpt family has a default.
+  model.ffn = gpt ? reader.integer("ffn", kFfn).value_or(4 * model.hidden) : required(reader, "ffn", kFfn, insist);
+  model.gated = reader.boolean("gated").value_or(!gpt);
+  model.vocab = required(reader, "vocab", kVocab, insist);
+  model.max_positions = reader.integer("max_positions", kPositions).value_or(0);
+  model.tied_embeddings = reader.boolean("tied_embeddings").value_or(gpt);
+  model.qkv_bias = reader.boolean("qkv_bias").value_or(false);
+  model.parallel_block = reader.boolean("parallel_block").value_or(false);
+  model.linear_biases = reader.boolean("linear_biases").value_or(gpt);
+  model.norm_biases = reader.boolean("norm_biases").value_or(gpt);
+  model.norms_per_layer = reader.integer("norms_per_layer", {1, 4}).value_or(model.parallel_block ? 1 : 2);
+  model.embedding_norm = reader.boolean("embedding_norm").value_or(false);
+  if (refused) {
+    reader.has("params_b");
+  } else {
+    check_count(reader, model, diagnostics);
+  }
+  reader.finish();
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return model;
+}
+
+// "7b", "1.3B", "560m": a size, not a name.
+bool is_only_a_size(std::string_view name) {
+  if (name.size() < 2) return false;
+  const auto digit_or_point = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  return std::string_view("bBmMtT").find(name.back()) != std::string_view::npos &&
+         std::all_of(name.begin(), name.end() - 1, digit_or_point);
+}
+
+std::optional<Model> read_path(const Node& node, Diagnostics& diagnostics) {
+  std::filesystem::path path(node.scalar());
+  // A scenario means a file beside it; a flag ("command line" is no file) means one in the working directory.
+  if (path.is_relative() && node.position.file && node.position.line > 0) {
+    path = std::filesystem::path(*node.position.file).parent_path() / path;
+  }
+  const std::optional<Node> file = config::parse_yaml_file(path.string(), diagnostics);
+  if (!file) return std::nullopt;
+  return read_map(*file, path.stem().string(), true, diagnostics);
+}
+
+std::optional<Model> read_name(const Node& node, const std::string& models_folder, Diagnostics& diagnostics) {
+  const std::string& asked = node.scalar();
+  const config::Catalogue catalogue(models_folder, "model");
+  const std::optional<config::Catalogue::Found> found = catalogue.find(asked, node.position, diagnostics);
+  if (!found) return std::nullopt;
+  if (is_only_a_size(asked)) {
+    diagnostics.note(node.position,
+                     fmt::format("'{}' is taken as {}; name the model to choose another", asked, found->name));
+  }
+  std::optional<Model> model = read_map(*found->node, found->name, true, diagnostics);
+  if (model) model->name = found->name;
+  return model;
+}
+
+}  // namespace
+
+std::optional<Model> read_model(const Node& node, const std::string& models_folder, Diagnostics& diagnostics) {
+  if (node.is_map()) return read_map(node, "inline", false, diagnostics);
+  if (!node.is_scalar() || node.scalar().empty()) {
+    diagnostics.error(node.position, "model must be a name of the catalogue, a model file or a map of its dimensions");
+    return std::nullopt;
+  }
+  const std::string& text = node.scalar();
+  if (text.ends_with(".yaml") || text.ends_with(".yml")) return read_path(node, diagnostics);
+  if (text.ends_with(".json")) {
+    diagnostics.unsupported(node.position, "model.hf");
+    return std::nullopt;
+  }
+  return read_name(node, models_folder, diagnostics);
+}
+
+}  // namespace foretrain

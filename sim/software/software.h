@@ -1,0 +1,118 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/config/catalogue.h"
+#include "sim/config/reader.h"
+
+namespace foretrain {
+
+// What a training framework does beside the mathematics: facts and counts, from configs/software/<name>.yaml.
+// Every file there names where its figures come from. Units: milliseconds are host time; bytes are per element,
+// per parameter or per logit as named; x_gb is 1e9 bytes.
+struct Software {
+  std::string name;
+
+  // Elementwise kernels of one layer: norms, activations, rotary, residual, bias, dropout, casts.
+  // HBM bytes = 2 * tokens * (hidden * h / sp + attention * q / tp + ffn * f / tp), with h the hidden size, q the width
+  // of all query heads, f the MLP width and sp = tp under sequence parallelism, else 1. So a pass is one read or one
+  // write of a 16-bit tensor of that width. `kernels` are launches beside the GEMMs and the attention kernel.
+  struct ElementwisePasses {
+    double hidden = 11, attention = 8, ffn = 2;
+    int kernels = 18;
+  };
+  ElementwisePasses forward{11, 8, 2, 18}, backward{19, 10, 3, 30};
+
+  // Unfused (standard) attention: scale, mask and softmax are one kernel. Megatron's kernel wants
+  // micro_batch * heads / tp to be a multiple of 4 (fused_softmax_multiple); otherwise the scores take three times the
+  // traffic and the host the extra milliseconds of a layer's pass.
+  bool fused_softmax = true;
+  int fused_softmax_multiple = 1;
+  double unfused_softmax_forward_ms = 0.5, unfused_softmax_backward_ms = 0.4;
+
+  // Bytes of a cast to fp8 per element of a linear's input (K) and of its output gradient (N).
+  double fp8_input_cast_bytes = 3, fp8_gradient_cast_bytes = 3;
+
+  // Host time to issue one layer's forward / backward, and what tensor parallelism adds to each pass.
+  double host_forward_ms = 0.5, host_backward_ms = 0.6, host_tensor_parallel_ms = 0.12;
+  double host_zero3_hook_ms = 0.0;     // extra per layer and pass under ZeRO-3
+  double micro_batch_overhead_ms = 5;  // scheduler, embedding, head and loss issue, once a micro-batch
+  double step_overhead_ms = 10;        // once an optimizer step
+  double jitter_per_doubling = 0.004;  // relative slowdown of a step for every doubling of the GPUs
+
+  // Head and loss: bytes moved per logit (forward and backward together), bytes alive per logit at the peak.
+  double loss_bytes_per_logit = 24, loss_live_bytes_per_logit = 8;
+  bool pads_vocabulary = true;           // to a multiple of 128 * tp
+  double odd_vocabulary_slowdown = 1.5;  // factor on the head GEMMs if the vocabulary, as trained, is odd
+
+  // Kept activations of a layer and token, in bytes (u = tp with sequence parallelism, else 1; a, k query and
+  // key-value heads of dimension d; s sequence length, counted only with standard attention):
+  //   gpt with dropout:   h (10/u + 24/tp) + 5 a s / tp
+  //   llama, fused:       8 h/u + (2 d (a + 2k) + 2 a d + 6 f) / tp + 4 a / tp
+  //   llama, not fused:  16 h/u + the same + (2 d (a + k) + 8 f) / tp       (keeps_unfused_activations)
+  bool keeps_unfused_activations = false;
+  // Under recompute, the layer being redone holds this many times its kept activations.
+  double recompute_working_set = 2.0;
+  // `recompute: selective` redoes every second layer in full instead of the attention core of each.
+  bool selective_is_every_other_layer = false;
+
+  // Data parallelism and ZeRO.
+  double gradient_bytes = 2;        // of a gradient element as reduced
+  bool overlap_grad_reduce = true;  // beside the last micro-batch's backward; default when the scenario is silent
+  bool overlap_param_gather = true;
+  double bucket_bytes = 25 * 1024 * 1024.0;  // gradient bucket as reduced; infinite = one bucket
+  double bucket_bytes_per_rank = 0;          // a bucket is at least this times the data-parallel ranks
+  bool one_bucket_without_overlap = false;
+  double communication_buffer_bytes = 0;   // held for buckets beside the gradients themselves
+  bool zero1_all_reduce = false;           // ZeRO-1 reduces all gradients (all-reduce), then gathers weights
+  bool zero1_return_by_broadcast = false;  // updated weights come back by one broadcast a rank, not a gather
+  bool zero2_reduce_each_micro_batch = true;
+  int zero3_gathers_with_recompute =
+      2;                      // gathers of a layer's weights in a micro-batch: forward, backward (, recompute)
+  bool zero3_overlap = true;  // gathers are prefetched beside compute
+  int zero3_prefetch_layers = 1;
+  // Over several nodes every rank's shard traffic is one flow over its own NIC's rate, however many NICs a node has.
+  bool zero3_single_network_flow = false;
+
+  // Pipeline and tensor parallelism.
+  bool pipeline_scatter_gather = true;       // each tensor-parallel rank sends 1/tp of the boundary tensor
+  bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
+  bool tp_overlap = false;                   // default of overlap.tp
+  double tp_overlap_hidden = 0.84;           // share of TP collectives hidden when overlapped
+
+  // Memory in bytes a parameter of a 16-bit run, before ZeRO shards them: weights, gradients, optimizer state, and what
+  // the optimizer step adds while it runs (sharded like the optimizer state).
+  double weight_bytes = 2, gradient_store_bytes = 2, optimizer_bytes = 12, step_extra_bytes = 0;
+  struct StateBytes {
+    double weights = 2, gradients = 2, optimizer = 12, step_extra = 0;
+    bool operator==(const StateBytes&) const = default;
+  };
+  std::optional<StateBytes> state_zero0, state_zero3;  // where this stage is another code path
+  std::optional<double> bf16_gradient_store_bytes;     // in bf16 runs: gradients accumulated in fp32 beside 16-bit ones
+  double zero3_pipeline_extra_bytes = 0;  // ZeRO-3 with pp > 1: weights and gradients of the stage that stay unsharded
+
+  // Which of the above hold for a run.
+  StateBytes state_bytes(int zero, bool bf16) const;
+  // Size of a gradient bucket as reduced; infinite = all gradients at once.
+  double gradient_bucket_bytes(int data_parallel_ranks, bool overlapped) const;
+
+  double optimizer_traffic_bytes = 46;  // bytes moved a parameter held by the rank in the optimizer step
+  double gradient_traffic_bytes = 8;    // and a gradient held by the rank: norm, clipping, zeroing
+  double device_over_allocated = 1.1;   // nvidia-smi over allocator (fragmentation, library workspaces)
+  double reserved_over_allocated = 1.06;
+  double context_gb = 0.6;       // CUDA context and kernels, on the device only
+  double communicator_gb = 0.8;  // communicator buffers, with more than one GPU
+
+  std::string source;
+};
+
+// Loads a profile by name or alias; an unknown name is an error with suggestions. A profile may be written as changes
+// to another (`inherits: <name>`); a circle of those is an error.
+// `version`: free text about versions and options. A profile may list `variants: [{mentions: TEXT, profile: NAME}]`;
+// the first whose text occurs in it (case is ignored) is loaded instead.
+std::optional<Software> load_software(const std::string& software_folder, std::string_view name,
+                                      SourcePosition asked_at, Diagnostics& diagnostics, std::string_view version = {});
+
+}  // namespace foretrain
