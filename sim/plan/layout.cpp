@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "sim/plan/plan.h"
+
+namespace foretrain {
+
+SourcePosition PlanRequest::position_of(std::string_view key) const {
+  const auto found = positions.find(key);
+  return found == positions.end() ? position : found->second;
+}
+
+const char* to_string(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw:
+      return "adamw";
+    case Optimizer::sgd:
+      return "sgd";
+  }
+  return "?";
+}
+
+const char* to_string(PipelineSchedule schedule) {
+  switch (schedule) {
+    case PipelineSchedule::gpipe:
+      return "gpipe";
+    case PipelineSchedule::one_f_one_b:
+      return "1f1b";
+    case PipelineSchedule::interleaved:
+      return "interleaved";
+  }
+  return "?";
+}
+
+std::int64_t default_global_batch(const Plan& plan) {
+  return static_cast<std::int64_t>(plan.dp) * plan.pp * plan.micro_batch;
+}
+
+std::int64_t micro_batches(const Plan& plan, const Train& train) {
+  return train.global_batch / (static_cast<std::int64_t>(plan.dp) * plan.micro_batch);
+}
+
+std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model) {
+  const std::size_t chunks = static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.vpp);
+  const std::int64_t count = static_cast<std::int64_t>(chunks);
+  const std::int64_t fewest = model.layers / count;
+  const std::size_t missing = static_cast<std::size_t>((count - model.layers % count) % count);
+  std::vector<std::int64_t> layers(chunks, missing == 0 ? fewest : fewest + 1);
+  for (std::size_t i = 0; i < missing; ++i) layers[i % 2 == 0 ? chunks - 1 - i / 2 : i / 2] = fewest;
+  return layers;
+}
+
+namespace {
+
+// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Context and expert
+// parallelism have size 1.
+template <class Coordinates, class Visit>
+void along_order(const Plan& plan, Coordinates& c, Visit&& visit) {
+  for (const std::string& dimension : plan.order) {
+    if (dimension == "tp") visit(c.tp, plan.tp);
+    if (dimension == "dp") visit(c.dp, plan.dp);
+    if (dimension == "pp") visit(c.pp, plan.pp);
+  }
+}
+
+}  // namespace
+
+RankCoordinates coordinates(const Plan& plan, int rank) {
+  RankCoordinates c;
+  along_order(plan, c, [&rank](int& coordinate, int size) {
+    coordinate = rank % size;
+    rank /= size;
+  });
+  return c;
+}
+
+int rank_of(const Plan& plan, RankCoordinates c) {
+  int rank = 0, stride = 1;
+  along_order(plan, c, [&](int coordinate, int size) {
+    rank += coordinate * stride;
+    stride *= size;
+  });
+  return rank;
+}
+
+}  // namespace foretrain

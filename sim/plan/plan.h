@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/reader.h"
+#include "sim/hardware/cluster_description.h"
+#include "sim/model/model.h"
+#include "sim/software/software.h"
+
+namespace foretrain {
+
+enum class Optimizer { adamw, sgd };
+const char* to_string(Optimizer optimizer);
+
+// What is trained, independent of how it is spread.
+struct Train {
+  std::int64_t seq_len = 2048;
+  std::int64_t global_batch = 0;  // sequences per optimizer step over all GPUs; 0 = not given, see default_global_batch
+  Precision precision = Precision::bf16;
+  Optimizer optimizer = Optimizer::adamw;
+  AttentionKernel attention = AttentionKernel::flash2;
+  bool clip_gradients = true;
+  double tokens = 0.0;                                    // total work, 0 = not given
+  SourcePosition precision_position, attention_position;  // where they were written, for messages
+};
+
+enum class PipelineSchedule { gpipe, one_f_one_b, interleaved };
+const char* to_string(PipelineSchedule schedule);
+
+struct Recompute {
+  enum class Mode {
+    none,
+    selective,  // scores, softmax, dropout and values of the attention core only
+    full,       // every layer from its input
+    blocks,     // the first `blocks` layers of every pipeline stage in full, the others none
+  };
+  Mode mode = Mode::none;
+  std::int64_t blocks = 0;
+};
+
+// How the job is spread over the GPUs, after defaults are filled in.
+struct Plan {
+  int tp = 1, pp = 1, vpp = 1, dp = 1;
+  bool sequence_parallel = false;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int zero = 0;         // 0..3; 3 is also FSDP
+  int shard_group = 0;  // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
+  Recompute recompute;
+  std::int64_t micro_batch = 1;
+  std::vector<std::string> order = {"tp", "cp", "ep", "dp", "pp"};  // fastest-varying first
+  struct Overlap {
+    bool grad_reduce = true, param_gather = true, tp = false, p2p = false;
+  };
+  Overlap overlap;
+
+  int gpus() const { return tp * pp * dp; }
+  int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : dp); }
+};
+
+// What a scenario wrote, before defaults: absent fields are nullopt.
+struct PlanRequest {
+  std::optional<std::int64_t> tp, pp, vpp, dp, zero, shard_group, micro_batch;
+  bool micro_batch_auto = false;
+  std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p;
+  std::optional<PipelineSchedule> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<std::vector<std::string>> order;
+  SourcePosition position;                                       // of the plan map, for messages about the whole
+  std::map<std::string, SourcePosition, std::less<>> positions;  // of the values that were written, by key
+
+  SourcePosition position_of(std::string_view key) const;  // of the map where the key was not written
+};
+
+// Reads a scenario's `train` and `plan` maps (design: section 6). Everything wrong is reported; features that are not
+// simulated are reported as unsupported by name ("plan.cp", "train.peft=lora"), unless their value switches them off
+// (1, none, false). nullopt if anything was reported as wrong or unsupported.
+std::optional<Train> read_train(const config::Node& node, Diagnostics& diagnostics);
+std::optional<PlanRequest> read_plan(const config::Node& node, Diagnostics& diagnostics);
+
+// Fills in defaults and checks that the plan is legal for this model, batch, cluster and framework. Every broken rule
+// is an error that says why and lists the legal values ("tp=3 does not divide heads=32; legal: 1, 2, 4, 8, 16, 32").
+// dp is what is left of the GPUs. A micro-batch that is still to be found (auto) is 1 for now; rules that need the
+// global batch are skipped while it is not given. What is legal but odd is a warning, what is assumed a note.
+std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model, const Train& train,
+                                 const ClusterDescription& cluster, const Software& software, Diagnostics& diagnostics);
+
+// The batch of a run that states none: one micro-batch for every data-parallel rank and pipeline stage.
+std::int64_t default_global_batch(const Plan& plan);
+
+// Sizes that follow from a plan.
+std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)
+// Layers of each virtual chunk: chunk c of stage s is at [c * pp + s], which is the order a token meets them in. When
+// the layers do not divide, chunks get one layer fewer from both ends inwards, the last one (which also holds the LM
+// head) before the first (the embedding): the way Llama 3 and Bloom were cut.
+std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model);
+
+// Where a rank sits. Ranks are numbered along plan.order, the first name varying fastest.
+struct RankCoordinates {
+  int tp = 0, dp = 0, pp = 0;
+  bool operator==(const RankCoordinates&) const = default;
+};
+RankCoordinates coordinates(const Plan& plan, int rank);
+int rank_of(const Plan& plan, RankCoordinates c);
+
+}  // namespace foretrain

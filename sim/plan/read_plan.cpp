@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/quote.h"
+#include "sim/plan/plan.h"
+
+namespace foretrain {
+namespace {
+
+using config::MapReader;
+using config::Node;
+
+constexpr config::Range kRanks = {1, 1048576};
+
+// A degree of parallelism that is not simulated: legal while it is 1.
+void refuse_above_one(MapReader& plan, const char* key, Diagnostics& diagnostics) {
+  if (plan.integer(key, kRanks).value_or(1) > 1) {
+    diagnostics.unsupported(plan.position_of(key), fmt::format("plan.{}", key));
+  }
+}
+
+std::optional<PipelineSchedule> read_schedule(MapReader& plan, Diagnostics& diagnostics) {
+  const std::array simulated = {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved};
+  const std::vector<std::string> names = {"gpipe",          "1f1b",          "interleaved", "zero-bubble",
+                                          "zero-bubble-2p", "zero-bubble-v", "dualpipe"};
+  const std::optional<std::size_t> chosen = plan.choice("schedule", names);
+  if (!chosen) return std::nullopt;
+  if (*chosen < simulated.size()) return simulated[*chosen];
+  diagnostics.unsupported(plan.position_of("schedule"), fmt::format("plan.schedule={}", names[*chosen]));
+  return std::nullopt;
+}
+
+std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostics) {
+  const Node* node = plan.node("recompute");
+  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (!node->is_map()) {
+    const std::array modes = {Recompute::Mode::none, Recompute::Mode::selective, Recompute::Mode::full};
+    const std::optional<std::size_t> chosen = plan.choice("recompute", {"none", "selective", "full"});
+    return chosen ? std::optional(Recompute{modes[*chosen], 0}) : std::nullopt;
+  }
+  MapReader recompute(*node, diagnostics, "plan.recompute");
+  const std::optional<std::int64_t> blocks = recompute.integer("blocks", {0, 1e6});
+  const bool modules = recompute.text_list("modules").has_value(), saved = recompute.text_list("saved").has_value();
+  recompute.finish();
+  if (modules) diagnostics.unsupported(recompute.position_of("modules"), "plan.recompute.modules");
+  if (saved) diagnostics.unsupported(recompute.position_of("saved"), "plan.recompute.saved");
+  if ((blocks ? 1 : 0) + (modules ? 1 : 0) + (saved ? 1 : 0) > 1) {
+    diagnostics.error(node->position, "plan.recompute has several rules at once; write one of blocks, modules, saved");
+  }
+  if (!blocks) return std::nullopt;
+  return Recompute{*blocks == 0 ? Recompute::Mode::none : Recompute::Mode::blocks, *blocks};
+}
+
+void read_offload(MapReader& plan, Diagnostics& diagnostics) {
+  const Node* node = plan.node("offload");
+  if (node == nullptr || node->is_null()) return;
+  bool asked = false;
+  if (node->is_map()) {
+    MapReader offload(*node, diagnostics, "plan.offload");
+    for (const char* what : {"optimizer", "params", "gradients", "activations"}) {
+      asked |= offload.choice(what, {"none", "cpu", "nvme"}).value_or(0) > 0;
+    }
+    offload.number("fraction", config::Unit::count, {0, 1});
+    offload.finish();
+  } else {
+    asked = plan.choice("offload", {"none", "optimizer", "optimizer+params", "activations"}).value_or(0) > 0;
+  }
+  if (asked) diagnostics.unsupported(node->position, "plan.offload");
+}
+
+void read_micro_batch(MapReader& plan, PlanRequest& request) {
+  const Node* node = plan.node("micro_batch");
+  if (node != nullptr && node->is_scalar() && node->scalar() == "auto") {
+    request.micro_batch_auto = true;
+  } else {
+    request.micro_batch = plan.integer("micro_batch", {1, 1e6});
+  }
+}
+
+void read_overlap(MapReader& plan, PlanRequest& request, Diagnostics& diagnostics) {
+  const Node* node = plan.node("overlap");
+  if (node == nullptr) return;
+  MapReader overlap(*node, diagnostics, "plan.overlap");
+  request.overlap_grad_reduce = overlap.boolean("grad_reduce");
+  request.overlap_param_gather = overlap.boolean("param_gather");
+  request.overlap_tp = overlap.boolean("tp");
+  request.overlap_p2p = overlap.boolean("p2p");
+  overlap.boolean("ep");  // says nothing without expert parallelism, and that is refused by itself
+  overlap.finish();
+}
+
+// "tp-cp-ep-dp-pp", or the same as a list.
+std::optional<std::vector<std::string>> read_order(MapReader& plan) {
+  std::optional<std::vector<std::string>> order = plan.text_list("order");
+  if (!order) return std::nullopt;
+  if (order->size() == 1) {
+    const std::string joined = order->front();
+    order->clear();
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = joined.find('-', begin);
+      order->push_back(joined.substr(begin, end == std::string::npos ? end : end - begin));
+    }
+  }
+  std::vector<std::string> sorted = *order;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted == std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) return order;
+  plan.error("order", fmt::format("plan.order {} must name each of tp, cp, ep, dp, pp once, the fastest-varying first; "
+                                  "for instance tp-cp-ep-dp-pp",
+                                  config::in_quotes(fmt::format("{}", fmt::join(*order, "-")))));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics) {
+  if (node.is_scalar() && node.scalar() == "auto") {
+    diagnostics.unsupported(node.position, "plan=auto");
+    return std::nullopt;
+  }
+  const int errors_before = diagnostics.error_count();
+  MapReader plan(node, diagnostics, "plan");
+  PlanRequest request;
+  request.position = node.position;
+  if (node.is_map()) {
+    for (const Node::Entry& entry : node.map()) request.positions.emplace(entry.key, entry.value.position);
+  }
+
+  request.tp = plan.integer("tp", kRanks);
+  request.pp = plan.integer("pp", kRanks);
+  request.vpp = plan.integer("vpp", kRanks);
+  request.dp = plan.integer("dp", kRanks);
+  for (const char* key : {"cp", "ep", "etp"}) refuse_above_one(plan, key, diagnostics);
+  plan.choice("cp_kind", {"ring", "all-gather", "ulysses"});  // says nothing without context parallelism
+  request.sequence_parallel = plan.boolean("sequence_parallel");
+  request.schedule = read_schedule(plan, diagnostics);
+  request.zero = plan.integer("zero", {0, 3});
+  request.shard_group = plan.integer("shard_group", kRanks);
+  request.recompute = read_recompute(plan, diagnostics);
+  read_micro_batch(plan, request);
+  request.order = read_order(plan);
+  read_overlap(plan, request, diagnostics);
+  read_offload(plan, diagnostics);
+  if (plan.integer("ends_as_layers", {0, 16}).value_or(0) > 0) {
+    diagnostics.unsupported(plan.position_of("ends_as_layers"), "plan.ends_as_layers");
+  }
+  if (plan.boolean("zeropp").value_or(false)) {
+    diagnostics.unsupported(plan.position_of("zeropp"), "plan.zeropp");
+  }
+  plan.finish();
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return request;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,321 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "sim/plan/plan.h"
+
+namespace foretrain {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t i = 1; i * i <= n; ++i) {
+    if (n % i != 0) continue;
+    low.push_back(i);
+    if (i != n / i) high.push_back(n / i);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+// "1, 2, 4": the values a rule allows, cut where nobody reads on.
+std::string listed(const std::vector<std::int64_t>& values) {
+  constexpr std::size_t kMostListed = 16;
+  if (values.empty()) return "none";
+  if (values.size() <= kMostListed) return fmt::format("{}", fmt::join(values, ", "));
+  return fmt::format("{}, ... {}", fmt::join(values.begin(), values.begin() + kMostListed - 1, ", "), values.back());
+}
+
+std::vector<std::int64_t> only(std::vector<std::int64_t> values, const std::function<bool(std::int64_t)>& legal) {
+  std::erase_if(values, [&legal](std::int64_t v) { return !legal(v); });
+  return values;
+}
+
+// Everything the rules look at. The wide integers cannot overflow where the plan's own ints could.
+struct Question {
+  const PlanRequest& request;
+  const Model& model;
+  const Train& train;
+  const ClusterDescription& cluster;
+  Diagnostics& diagnostics;
+  std::int64_t tp = 1, pp = 1, vpp = 1, dp = 1, micro_batch = 1;
+
+  void error(std::string_view key, std::string message) const {
+    diagnostics.error(request.position_of(key), std::move(message));
+  }
+  void warning(std::string_view key, std::string message) const {
+    diagnostics.warning(request.position_of(key), std::move(message));
+  }
+  void note(std::string_view key, std::string message) const {
+    diagnostics.note(request.position_of(key), std::move(message));
+  }
+};
+
+// Query heads are split over the ranks; so are KV heads, or each is copied to a whole number of ranks.
+bool splits_kv_heads(const Model& model, std::int64_t tp) {
+  return model.kv_heads % tp == 0 || tp % model.kv_heads == 0;
+}
+
+bool splits_model(const Model& model, std::int64_t tp) {
+  return model.heads % tp == 0 && splits_kv_heads(model, tp) && model.ffn % tp == 0 && model.hidden % tp == 0;
+}
+
+void check_tensor_parallel(const Question& q) {
+  const Model& m = q.model;
+  const auto legal = [&] {
+    return listed(only(divisors(q.cluster.gpus), [&](std::int64_t tp) { return splits_model(m, tp); }));
+  };
+  if (m.heads % q.tp != 0)
+    q.error("tp", fmt::format("tp={} does not divide heads={}; legal: {}", q.tp, m.heads, legal()));
+  if (!splits_kv_heads(m, q.tp)) {
+    q.error("tp", fmt::format("tp={} neither divides kv_heads={} nor is a multiple of it; legal: {}", q.tp, m.kv_heads,
+                              legal()));
+  }
+  if (m.ffn % q.tp != 0) q.error("tp", fmt::format("tp={} does not divide ffn={}; legal: {}", q.tp, m.ffn, legal()));
+  if (m.hidden % q.tp != 0) {
+    q.error("tp", fmt::format("tp={} does not divide hidden={}; legal: {}", q.tp, m.hidden, legal()));
+  }
+}
+
+// tp * pp * dp = GPUs. Gives dp its value where it was not written; false if there is none.
+bool divide_gpus(Question& q) {
+  const std::int64_t gpus = q.cluster.gpus, model_ranks = q.tp * q.pp;
+  if (gpus % model_ranks != 0) {
+    const bool tp_fits = gpus % q.tp == 0;
+    const std::string legal =
+        tp_fits
+            ? fmt::format("legal pp with tp={}: {}", q.tp,
+                          listed(only(divisors(gpus / q.tp), [&](std::int64_t pp) { return pp <= q.model.layers; })))
+            : fmt::format("legal tp: {}", listed(only(divisors(gpus), [&](std::int64_t tp) {
+                            return splits_model(q.model, tp) && (gpus % q.pp != 0 || gpus / q.pp % tp == 0);
+                          })));
+    q.error(tp_fits && q.pp > 1 ? "pp" : "tp",
+            fmt::format("tp={} x pp={} = {} does not divide {} GPUs; {}", q.tp, q.pp, model_ranks, gpus, legal));
+    return false;
+  }
+  q.dp = gpus / model_ranks;
+  if (q.request.dp && *q.request.dp != q.dp) {
+    q.error("dp",
+            fmt::format("tp={} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs", q.tp, q.pp,
+                        *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp, model_ranks * *q.request.dp));
+    return false;
+  }
+  return true;
+}
+
+PipelineSchedule choose_schedule(const Question& q) {
+  const PipelineSchedule natural = q.vpp > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
+  const PipelineSchedule schedule = q.request.schedule.value_or(natural);
+  if (schedule == PipelineSchedule::interleaved && q.vpp == 1) {
+    const std::int64_t most = q.pp > 0 ? q.model.layers / q.pp : 1;
+    q.error("schedule", q.pp > 1 ? fmt::format("schedule interleaved needs vpp of 2 or more; legal vpp: 2 to {}", most)
+                                 : "schedule interleaved needs pp and vpp of 2 or more; legal with pp=1: 1f1b, gpipe");
+  } else if (schedule != PipelineSchedule::interleaved && q.vpp > 1) {
+    q.error("schedule", fmt::format("schedule {} cannot run vpp={} chunks a stage; legal: interleaved, or vpp=1",
+                                    to_string(schedule), q.vpp));
+  }
+  return schedule;
+}
+
+void check_pipeline(const Question& q) {
+  const std::int64_t layers = q.model.layers;
+  if (q.pp > layers) {
+    const auto legal = only(divisors(q.cluster.gpus),
+                            [&](std::int64_t pp) { return pp <= layers && q.cluster.gpus / pp % q.tp == 0; });
+    q.error("pp", fmt::format("pp={} is more than the {} layers; legal: {}", q.pp, layers, listed(legal)));
+  } else if (q.vpp > 1 && q.pp == 1) {
+    q.error("vpp", fmt::format("vpp={} needs a pipeline, and pp is 1; legal: vpp=1, or pp of 2 or more", q.vpp));
+  } else if (q.pp * q.vpp > layers) {
+    q.error("vpp", fmt::format("pp={} x vpp={} = {} chunks are more than the {} layers; legal vpp: 1 to {}", q.pp,
+                               q.vpp, q.pp * q.vpp, layers, layers / q.pp));
+  }
+}
+
+bool feeds_schedule(const Question& q, std::int64_t batches) { return q.vpp == 1 || batches % q.pp == 0; }
+
+// The global batch is cut into micro-batches: the same number on every data-parallel rank. The interleaved schedule
+// runs them in groups of pp (arXiv 2104.04473, section 2.2).
+void check_batch(const Question& q) {
+  const std::int64_t batch = q.train.global_batch, step = q.dp * q.micro_batch;
+  if (batch == 0) return;
+  const auto legal_micro_batches = [&] {
+    if (batch % q.dp != 0) return std::string("none with this dp");
+    const std::int64_t share = batch / q.dp;
+    return listed(only(divisors(share), [&](std::int64_t size) { return feeds_schedule(q, share / size); }));
+  };
+  const auto nearest = [batch](std::int64_t multiple) {
+    const std::int64_t below = batch / multiple * multiple;
+    return below == 0 ? fmt::format("{}", multiple) : fmt::format("{} or {}", below, below + multiple);
+  };
+  if (batch % step != 0) {
+    const auto legal_dp =
+        only(divisors(q.cluster.gpus), [&](std::int64_t dp) { return batch % (dp * q.micro_batch) == 0; });
+    q.error(
+        "micro_batch",
+        fmt::format("global_batch={} is no multiple of dp={} x micro_batch={} = {}; legal micro_batch: {}; legal dp: "
+                    "{}; legal global_batch: {}",
+                    batch, q.dp, q.micro_batch, step, legal_micro_batches(), listed(legal_dp), nearest(step)));
+  } else if (!feeds_schedule(q, batch / step)) {
+    q.error(
+        "micro_batch",
+        fmt::format("the interleaved schedule needs micro-batches in multiples of pp={}, and global_batch={} gives {}; "
+                    "legal micro_batch: {}; legal global_batch: {}",
+                    q.pp, batch, batch / step, legal_micro_batches(), nearest(step * q.pp)));
+  }
+}
+
+// Sharded state over the data-parallel ranks.
+void resolve_sharding(const Question& q, Plan& plan) {
+  plan.zero = static_cast<int>(q.request.zero.value_or(0));
+  if (plan.zero >= 2 && q.pp > 1) {
+    q.diagnostics.unsupported(
+        q.request.position_of("zero"),
+        fmt::format("plan.zero={} with plan.pp above 1 (a stage would scatter gradients{} once for "
+                    "every micro-batch; legal: zero 0 or 1, or pp=1)",
+                    plan.zero, plan.zero == 3 ? " and gather weights" : ""));
+  }
+  if (plan.zero >= 1 && q.dp == 1) {
+    q.note("zero", fmt::format("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
+    plan.zero = 0;
+  }
+  const std::int64_t group = q.request.shard_group.value_or(0);
+  if (group == 0) return;
+  if (q.dp % group != 0) {
+    q.error("shard_group",
+            fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.dp, listed(divisors(q.dp))));
+  } else if (plan.zero == 0 && q.dp > 1) {
+    q.warning("shard_group", "shard_group has no effect with zero=0; write zero: 1, 2 or 3");
+  } else if (group != q.dp) {
+    plan.shard_group = static_cast<int>(group);
+  }
+}
+
+void resolve_sequence_parallel(const Question& q, Plan& plan) {
+  plan.sequence_parallel = q.request.sequence_parallel.value_or(false);
+  if (!plan.sequence_parallel) return;
+  if (q.tp == 1) {
+    q.warning("sequence_parallel", "sequence_parallel has no effect with tp=1");
+    plan.sequence_parallel = false;
+  } else if (q.train.seq_len % q.tp != 0) {
+    q.error("sequence_parallel",
+            fmt::format("seq_len={} is no multiple of tp={}, which sequence_parallel needs; legal: "
+                        "seq_len {}, or sequence_parallel: false",
+                        q.train.seq_len, q.tp, (q.train.seq_len / q.tp + 1) * q.tp));
+  }
+}
+
+void resolve_recompute(const Question& q, Plan& plan) {
+  plan.recompute = q.request.recompute.value_or(Recompute{});
+  if (plan.recompute.mode != Recompute::Mode::blocks) return;
+  const std::int64_t stage_layers = (q.model.layers + q.pp - 1) / q.pp;
+  if (plan.recompute.blocks > stage_layers) {
+    q.error("recompute",
+            fmt::format("recompute blocks={} is more than the {} layers of a pipeline stage; legal: 0 to {}",
+                        plan.recompute.blocks, stage_layers, stage_layers));
+  }
+}
+
+// What the GPU can compute in.
+void check_precision(const Question& q) {
+  const Gpu& gpu = q.cluster.gpu;
+  const Precision wanted = q.train.precision;
+  if (gpu.dense(wanted)) return;
+  std::vector<std::string> legal;
+  for (int i = 0; i < kPrecisions; ++i) {
+    const auto precision = static_cast<Precision>(i);
+    if (gpu.dense(precision)) legal.emplace_back(to_string(precision));
+  }
+  if (wanted == Precision::fp8 || !gpu.dense(Precision::fp32)) {
+    q.diagnostics.error(q.train.precision_position, fmt::format("precision {} does not run on {}; legal: {}",
+                                                                to_string(wanted), gpu.name, fmt::join(legal, ", ")));
+  } else {
+    q.diagnostics.warning(q.train.precision_position,
+                          fmt::format("{} has no {} tensor cores: products run at the fp32 rate; {} are fast there",
+                                      gpu.name, to_string(wanted), fmt::join(legal, ", ")));
+  }
+}
+
+void check_attention(const Question& q) {
+  const Gpu& gpu = q.cluster.gpu;
+  if (q.train.attention == AttentionKernel::standard) return;
+  std::vector<std::string> legal;
+  for (int i = 1; i < kAttentionKernels; ++i) {
+    if (gpu.achieved.flash[static_cast<std::size_t>(i)].forward > 0) {
+      legal.emplace_back(to_string(static_cast<AttentionKernel>(i)));
+    }
+  }
+  if (legal.empty()) {
+    q.diagnostics.error(q.train.attention_position,
+                        fmt::format("no flash attention kernel is known for {}; legal attention: standard", gpu.name));
+  } else if (!(gpu.achieved.flash[static_cast<std::size_t>(q.train.attention)].forward > 0)) {
+    q.diagnostics.warning(q.train.attention_position,
+                          fmt::format("attention {} is not known on {}: the nearest of {} stands in",
+                                      to_string(q.train.attention), gpu.name, fmt::join(legal, ", ")));
+  }
+}
+
+// Tensor-parallel collectives are the most frequent: say so when they leave a node.
+void warn_about_placement(const Question& q, const Plan& plan) {
+  if (q.cluster.nodes() < 2 || plan.tp == 1) return;
+  std::int64_t span = 1;  // ranks from the first member of a tensor-parallel group to beyond its last
+  for (const std::string& dimension : plan.order) {
+    if (dimension == "dp") span *= plan.dp;
+    if (dimension == "pp") span *= plan.pp;
+    if (dimension == "tp") {
+      span *= plan.tp;
+      break;
+    }
+  }
+  if (span <= q.cluster.gpus_per_node && q.cluster.gpus_per_node % span == 0) return;
+  q.warning("tp", fmt::format("tp={} reaches over nodes of {} GPUs: its collectives cross the network", plan.tp,
+                              q.cluster.gpus_per_node));
+}
+
+Plan::Overlap resolve_overlap(const PlanRequest& request, const Software& software) {
+  Plan::Overlap overlap;
+  overlap.grad_reduce = request.overlap_grad_reduce.value_or(software.overlap_grad_reduce);
+  overlap.param_gather = request.overlap_param_gather.value_or(software.overlap_param_gather);
+  overlap.tp = request.overlap_tp.value_or(software.tp_overlap);
+  overlap.p2p = request.overlap_p2p.value_or(software.pipeline_overlap_interleaved && request.vpp.value_or(1) > 1);
+  return overlap;
+}
+
+}  // namespace
+
+std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model, const Train& train,
+                                 const ClusterDescription& cluster, const Software& software,
+                                 Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  Question q{request, model, train, cluster, diagnostics};
+  q.tp = request.tp.value_or(1);
+  q.pp = request.pp.value_or(1);
+  q.vpp = request.vpp.value_or(1);
+  q.micro_batch = request.micro_batch.value_or(1);
+
+  Plan plan;
+  check_tensor_parallel(q);
+  check_pipeline(q);
+  plan.schedule = choose_schedule(q);
+  check_precision(q);
+  check_attention(q);
+  resolve_sequence_parallel(q, plan);
+  resolve_recompute(q, plan);
+  if (!divide_gpus(q)) return std::nullopt;  // the rules below need dp
+  check_batch(q);
+  resolve_sharding(q, plan);
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+
+  plan.tp = static_cast<int>(q.tp);
+  plan.pp = static_cast<int>(q.pp);
+  plan.vpp = static_cast<int>(q.vpp);
+  plan.dp = static_cast<int>(q.dp);
+  plan.micro_batch = q.micro_batch;
+  if (request.order) plan.order = *request.order;
+  plan.overlap = resolve_overlap(request, software);
+  warn_about_placement(q, plan);
+  return plan;
+}
+
+}  // namespace foretrain

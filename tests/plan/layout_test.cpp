@@ -1,0 +1,115 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace foretrain {
+namespace {
+
+std::vector<std::int64_t> chunks(std::int64_t layers, int pp, int vpp = 1) {
+  Plan plan;
+  plan.pp = pp;
+  plan.vpp = vpp;
+  Model model;
+  model.layers = layers;
+  return layers_of_chunks(plan, model);
+}
+
+TEST_CASE("layers that divide are spread evenly") {
+  CHECK(chunks(32, 4) == std::vector<std::int64_t>{8, 8, 8, 8});
+  CHECK(chunks(8, 2, 2) == std::vector<std::int64_t>{2, 2, 2, 2});
+}
+
+TEST_CASE("the ends get fewer layers, the last chunk first") {
+  CHECK(chunks(15, 4) == std::vector<std::int64_t>{4, 4, 4, 3});
+  CHECK(chunks(14, 4) == std::vector<std::int64_t>{3, 4, 4, 3});
+  CHECK(chunks(13, 4) == std::vector<std::int64_t>{3, 4, 3, 3});
+  // Bloom: 70 layers over 12 stages, the embedding and the head counted as a layer each.
+  const std::vector<std::int64_t> bloom = chunks(70, 12);
+  CHECK(bloom.front() == 5);
+  CHECK(bloom.back() == 5);
+  CHECK(std::count(bloom.begin(), bloom.end(), 6) == 10);
+}
+
+TEST_CASE("chunks hold every layer, and differ by one at most") {
+  for (std::int64_t layers = 1; layers <= 130; ++layers) {
+    for (const int pp : {1, 2, 3, 4, 8, 12, 35}) {
+      for (const int vpp : {1, 2, 3, 8}) {
+        if (layers < pp * vpp) continue;
+        const std::vector<std::int64_t> cut = chunks(layers, pp, vpp);
+        REQUIRE(cut.size() == static_cast<std::size_t>(pp * vpp));
+        CHECK(std::accumulate(cut.begin(), cut.end(), std::int64_t{0}) == layers);
+        const auto [fewest, most] = std::minmax_element(cut.begin(), cut.end());
+        CHECK(*fewest >= 1);
+        CHECK(*most - *fewest <= 1);
+        // Rises to the middle, then falls: no chunk in the middle has fewer than both ends.
+        CHECK(std::is_sorted(cut.begin(), std::max_element(cut.begin(), cut.end())));
+        CHECK(cut.back() <= cut.front());
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks and coordinates are each other's inverse in every order") {
+  Plan plan;
+  plan.tp = 3;
+  plan.dp = 4;
+  plan.pp = 5;
+  std::vector<std::string> order = {"cp", "dp", "ep", "pp", "tp"};
+  do {
+    plan.order = order;
+    std::set<std::tuple<int, int, int>> seen;
+    for (int rank = 0; rank < plan.gpus(); ++rank) {
+      const RankCoordinates c = coordinates(plan, rank);
+      CHECK(c.tp < plan.tp);
+      CHECK(c.dp < plan.dp);
+      CHECK(c.pp < plan.pp);
+      CHECK(rank_of(plan, c) == rank);
+      seen.emplace(c.tp, c.dp, c.pp);
+    }
+    CHECK(seen.size() == static_cast<std::size_t>(plan.gpus()));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("the first name of the order varies fastest") {
+  Plan plan;
+  plan.tp = 2;
+  plan.dp = 2;
+  plan.pp = 2;
+  CHECK(coordinates(plan, 1) == RankCoordinates{1, 0, 0});
+  CHECK(coordinates(plan, 2) == RankCoordinates{0, 1, 0});
+  CHECK(coordinates(plan, 4) == RankCoordinates{0, 0, 1});
+  plan.order = {"pp", "dp", "tp", "cp", "ep"};
+  CHECK(coordinates(plan, 1) == RankCoordinates{0, 0, 1});
+  CHECK(coordinates(plan, 4) == RankCoordinates{1, 0, 0});
+}
+
+TEST_CASE("the batch is cut into micro-batches") {
+  Plan plan;
+  plan.dp = 4;
+  plan.pp = 2;
+  plan.micro_batch = 3;
+  Train train;
+  train.global_batch = 96;
+  CHECK(micro_batches(plan, train) == 8);
+  CHECK(default_global_batch(plan) == 24);
+}
+
+TEST_CASE("sharded state is spread over the group, or over all replicas") {
+  Plan plan;
+  plan.dp = 8;
+  CHECK(plan.shard_ranks() == 1);
+  plan.zero = 1;
+  CHECK(plan.shard_ranks() == 8);
+  plan.shard_group = 4;
+  CHECK(plan.shard_ranks() == 4);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.h"
+
+namespace foretrain {
+namespace {
+
+struct Reading {
+  std::optional<PlanRequest> plan;
+  std::optional<Train> train;
+  Diagnostics said;
+
+  std::vector<std::string> unsupported() const {
+    std::vector<std::string> names;
+    for (const Diagnostic& d : said.all())
+      if (d.severity == Severity::unsupported) names.push_back(d.message);
+    return names;
+  }
+  std::string text() const {
+    std::string all;
+    for (const Diagnostic& d : said.all()) all += to_string(d) + "\n";
+    return all;
+  }
+};
+
+Reading plan(const std::string& yaml) {
+  Reading r;
+  const auto node = config::parse_yaml(yaml, "test.yaml", r.said);
+  REQUIRE(node);
+  r.plan = read_plan(*node, r.said);
+  return r;
+}
+
+Reading train(const std::string& yaml) {
+  Reading r;
+  const auto node = config::parse_yaml(yaml, "test.yaml", r.said);
+  REQUIRE(node);
+  r.train = read_train(*node, r.said);
+  return r;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("every key of a plan is read") {
+  const Reading r = plan(
+      "{tp: 4, pp: 2, vpp: 3, dp: 8, sequence_parallel: true, schedule: interleaved, zero: 1, shard_group: 4,\n"
+      " recompute: full, micro_batch: 2, order: [tp, cp, ep, pp, dp],\n"
+      " overlap: {grad_reduce: false, param_gather: true, tp: true, ep: false, p2p: false}}");
+  REQUIRE(r.plan);
+  CHECK(r.plan->tp == 4);
+  CHECK(r.plan->pp == 2);
+  CHECK(r.plan->vpp == 3);
+  CHECK(r.plan->dp == 8);
+  CHECK(r.plan->sequence_parallel == true);
+  CHECK(r.plan->schedule == PipelineSchedule::interleaved);
+  CHECK(r.plan->zero == 1);
+  CHECK(r.plan->shard_group == 4);
+  CHECK(r.plan->recompute->mode == Recompute::Mode::full);
+  CHECK(r.plan->micro_batch == 2);
+  CHECK(r.plan->order->at(3) == "pp");
+  CHECK(r.plan->overlap_grad_reduce == false);
+  CHECK(r.plan->overlap_param_gather == true);
+  CHECK(r.plan->overlap_tp == true);
+  CHECK(r.plan->overlap_p2p == false);
+  CHECK(r.plan->position_of("zero").line == 1);
+  CHECK(r.plan->position_of("recompute").line == 2);
+}
+
+TEST_CASE("absent keys stay open") {
+  const Reading r = plan("{}");
+  REQUIRE(r.plan);
+  CHECK_FALSE(r.plan->tp);
+  CHECK_FALSE(r.plan->zero);
+  CHECK_FALSE(r.plan->micro_batch);
+  CHECK_FALSE(r.plan->recompute);
+  CHECK_FALSE(r.plan->overlap_tp);
+}
+
+TEST_CASE("forms of recompute, order and micro_batch") {
+  CHECK(plan("recompute: selective").plan->recompute->mode == Recompute::Mode::selective);
+  CHECK(plan("recompute: {blocks: 5}").plan->recompute->blocks == 5);
+  CHECK(plan("recompute: {blocks: 5}").plan->recompute->mode == Recompute::Mode::blocks);
+  CHECK(plan("recompute: {blocks: 0}").plan->recompute->mode == Recompute::Mode::none);
+  CHECK(plan("order: tp-dp-cp-ep-pp").plan->order == std::vector<std::string>{"tp", "dp", "cp", "ep", "pp"});
+  CHECK(plan("micro_batch: auto").plan->micro_batch_auto);
+}
+
+TEST_CASE("features that are not simulated are refused by name, all at once") {
+  const Reading r = plan(
+      "{cp: 2, ep: 8, etp: 2, offload: optimizer, schedule: zero-bubble, ends_as_layers: 2, zeropp: true,\n"
+      " recompute: {modules: [norm]}}");
+  CHECK_FALSE(r.plan);
+  std::vector<std::string> names = r.unsupported();
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"plan.cp", "plan.ends_as_layers", "plan.ep", "plan.etp", "plan.offload",
+                                          "plan.recompute.modules", "plan.schedule=zero-bubble", "plan.zeropp"});
+  CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
+  CHECK(plan("recompute: {saved: [qkv]}").unsupported() == std::vector<std::string>{"plan.recompute.saved"});
+  CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
+  CHECK(plan("schedule: dualpipe").unsupported() == std::vector<std::string>{"plan.schedule=dualpipe"});
+}
+
+TEST_CASE("features that are switched off are no reason to refuse") {
+  CHECK(plan("{cp: 1, ep: 1, etp: 1, offload: none, ends_as_layers: 0, zeropp: false, cp_kind: ring}").plan);
+  CHECK(plan("{offload: {optimizer: none}, overlap: {ep: true}}").plan);
+  CHECK(train("{peft: none, master_weights: fp32}").train);
+  CHECK(train("{peft: {kind: none}}").train);
+}
+
+TEST_CASE("wrong plans are reported where they are wrong") {
+  CHECK(contains(plan("tp: 0").text(), "test.yaml:1:5: error: plan.tp=0 is out of range"));
+  CHECK(contains(plan("zero: 4").text(), "plan.zero=4 is out of range"));
+  CHECK(contains(plan("tpp: 2").text(), "unknown key 'tpp' in plan"));
+  CHECK(contains(plan("schedule: 1f1x").text(), "did you mean '1f1b'"));
+  CHECK(contains(plan("order: [tp, tp, ep, dp, pp]").text(), "must name each of tp, cp, ep, dp, pp once"));
+  CHECK(contains(plan("order: tp-dp-").text(), "must name each of"));
+  CHECK(contains(plan("order: []").text(), "must name each of"));
+  CHECK(contains(plan("micro_batch: big").text(), "micro_batch"));
+  CHECK(contains(plan("recompute: {blocks: 2, modules: [norm]}").text(), "several rules at once"));
+  CHECK(contains(plan("overlap: true").text(), "plan.overlap must be a map"));
+  CHECK(contains(plan("[1, 2]").text(), "plan must be a map"));
+  CHECK_FALSE(plan("tp: 0").plan);
+}
+
+TEST_CASE("every key of train is read") {
+  const Reading r = train(
+      "{seq_len: 4096, global_batch: 64, precision: fp16, optimizer: sgd, attention: flash, tokens: 1e9,\n"
+      " clip_gradients: false}");
+  REQUIRE(r.train);
+  CHECK(r.train->seq_len == 4096);
+  CHECK(r.train->global_batch == 64);
+  CHECK(r.train->precision == Precision::fp16);
+  CHECK(r.train->optimizer == Optimizer::sgd);
+  CHECK(r.train->attention == AttentionKernel::flash1);
+  CHECK(r.train->tokens == 1e9);
+  CHECK_FALSE(r.train->clip_gradients);
+  CHECK(train("attention: flash3").train->attention == AttentionKernel::flash3);
+  CHECK(train("precision: tf32").train->precision == Precision::tf32);
+  CHECK(train("{}").train->global_batch == 0);
+}
+
+TEST_CASE("training features that are not simulated are refused by name, all at once") {
+  const Reading r = train(
+      "{precision: nvfp4, optimizer: muon, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]},\n"
+      " master_weights: none, grad_reduce: bf16}");
+  CHECK_FALSE(r.train);
+  std::vector<std::string> names = r.unsupported();
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"train.grad_reduce", "train.master_weights", "train.optimizer=muon",
+                                          "train.peft=qlora", "train.precision=nvfp4"});
+  CHECK(train("peft: lora").unsupported() == std::vector<std::string>{"train.peft=lora"});
+  CHECK(train("optimizer: adamw8bit").unsupported() == std::vector<std::string>{"train.optimizer=adamw8bit"});
+}
+
+TEST_CASE("wrong training settings are reported where they are wrong") {
+  CHECK(contains(train("seq_len: -1").text(), "test.yaml:1:10: error: train.seq_len=-1 is out of range"));
+  CHECK(contains(train("precision: bf61").text(), "did you mean 'bf16'"));
+  CHECK(contains(train("optimizer: adam").text(), "did you mean 'adamw'"));
+  CHECK(contains(train("peft: {kind: lora, rnak: 3}").text(), "unknown key 'rnak' in train.peft"));
+  CHECK(contains(train("peft: {rank: 3}").text(), "train.peft.kind is missing"));
+  CHECK(contains(train("sequence: 2048").text(), "unknown key 'sequence' in train"));
+  CHECK(contains(train("hello").text(), "train must be a map"));
+}
+
+}  // namespace
+}  // namespace foretrain
