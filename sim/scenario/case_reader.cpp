@@ -1,0 +1,223 @@
+#include "sim/scenario/case_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/quote.h"
+#include "sim/config/reader.h"
+
+namespace foretrain {
+namespace {
+
+using config::MapReader;
+using config::Node;
+
+constexpr const char* kDefaultSoftware = "megatron-core";
+constexpr double kHighestPrice = 1e15;
+
+// The text of a description without its positions.
+void append_text(const Node& node, std::string& text) {
+  if (node.is_scalar()) {
+    text += fmt::format("{}{}:{}", node.quoted ? '"' : '\'', node.scalar().size(), node.scalar());
+  } else if (node.is_sequence()) {
+    text += '[';
+    for (const Node& item : node.sequence()) append_text(item, text);
+    text += ']';
+  } else if (node.is_map()) {
+    text += '{';
+    for (const Node::Entry& entry : node.map()) {
+      text += fmt::format("{}:{}=", entry.key.size(), entry.key);
+      append_text(entry.value, text);
+    }
+    text += '}';
+  } else {
+    text += '~';
+  }
+}
+
+// "2800CNY/month", "9.5USD/hour", "9.5/h": an amount, a currency (USD if there is none), and what it is for.
+std::optional<Case::Price> parse_price(const Node& node, Diagnostics& diagnostics) {
+  const std::string& text = node.scalar();
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::size_t letters = std::min(text.find_last_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ", slash - 1) + 1, slash);
+  const std::string period = text.substr(std::min(slash + 1, text.size()));
+  const bool monthly = period == "month", hourly = period == "hour" || period == "h";
+  std::string why_not;
+  const std::optional<double> amount = config::parse_number(text.substr(0, letters), config::Unit::count, why_not);
+  if (!amount || *amount < 0 || *amount > kHighestPrice || !(monthly || hourly)) {
+    diagnostics.error(node.position,
+                      fmt::format("price {} is not of the form 2800CNY/month or 9.5USD/hour", config::in_quotes(text)));
+    return std::nullopt;
+  }
+  Case::Price price;
+  price.amount = *amount;
+  if (letters < slash) price.currency = text.substr(letters, slash - letters);
+  price.per = hourly ? Case::Price::Per::hour : Case::Price::Per::month;
+  return price;
+}
+
+std::optional<Case::Price> read_price(const Node& node, Diagnostics& diagnostics) {
+  if (node.is_scalar()) return parse_price(node, diagnostics);
+  MapReader reader(node, diagnostics, "price");
+  constexpr config::Range amounts = {0, kHighestPrice};
+  const std::optional<double> per_hour = reader.number("per_hour", config::Unit::count, amounts);
+  const std::optional<double> per_month = reader.number("per_month", config::Unit::count, amounts);
+  Case::Price price;
+  price.currency = reader.text("currency").value_or(price.currency);
+  reader.finish();
+  if (per_hour.has_value() == per_month.has_value()) {
+    const bool neither_written = !reader.has("per_hour") && !reader.has("per_month");
+    if (per_hour) diagnostics.error(node.position, "price has both per_hour and per_month; write one");
+    if (neither_written) diagnostics.error(node.position, "price needs per_hour or per_month, for the whole cluster");
+    return std::nullopt;
+  }
+  price.amount = per_hour ? *per_hour : *per_month;
+  price.per = per_hour ? Case::Price::Per::hour : Case::Price::Per::month;
+  return price;
+}
+
+bool written(const Node& train, std::string_view key) {
+  const Node* value = train.is_map() ? train.find(key) : nullptr;
+  return value != nullptr && !value->is_null();
+}
+
+bool has_flash(const Gpu& gpu) {
+  return std::any_of(gpu.achieved.flash.begin(), gpu.achieved.flash.end(),
+                     [](const AchievedRates::Attention& kernel) { return kernel.forward > 0; });
+}
+
+// What a scenario leaves open is set to what one would run on this GPU, and said.
+void fill_defaults(const Node& written_train, const Model& model, const Gpu& gpu, Train& train,
+                   Diagnostics& diagnostics) {
+  const auto note = [&](std::string message) { diagnostics.note(written_train.position, std::move(message)); };
+  if (!written(written_train, "seq_len")) {
+    if (model.max_positions > 0) train.seq_len = std::min(train.seq_len, model.max_positions);
+    note(fmt::format("train.seq_len is taken as {}", train.seq_len));
+  }
+  if (!written(written_train, "precision")) {
+    for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::fp32}) {
+      train.precision = precision;
+      if (gpu.dense(precision)) break;
+    }
+    note(fmt::format("train.precision is taken as {}", to_string(train.precision)));
+  }
+  if (!written(written_train, "attention")) {
+    if (!has_flash(gpu)) train.attention = AttentionKernel::standard;
+    note(fmt::format("train.attention is taken as {}", to_string(train.attention)));
+  }
+}
+
+// Micro-batch and global batch, where one or both are left open.
+bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
+  if (result.train.global_batch > 0) {
+    result.micro_batch_auto = !request.micro_batch;
+    if (!request.micro_batch && !request.micro_batch_auto) {
+      diagnostics.note(request.position, "plan.micro_batch is taken as auto: the largest that fits");
+    }
+    return true;
+  }
+  if (request.micro_batch_auto) {
+    diagnostics.error(request.position_of("micro_batch"),
+                      "micro_batch auto needs train.global_batch: without it nothing says how far to go");
+    return false;
+  }
+  result.train.global_batch = default_global_batch(result.plan);
+  diagnostics.note(request.position,
+                   fmt::format("train.global_batch is taken as {}: a micro-batch of {} on each of {} "
+                               "data-parallel ranks and {} pipeline stages",
+                               result.train.global_batch, result.plan.micro_batch, result.plan.dp, result.plan.pp));
+  return true;
+}
+
+}  // namespace
+
+template <class T>
+std::optional<T> ReadOnce<T>::operator()(const Node& node, const Read& read, Diagnostics& diagnostics) {
+  std::string text;
+  append_text(node, text);
+  if (const auto found = readings_.find(text); found != readings_.end()) {
+    diagnostics.append(found->second.said);
+    return found->second.value;
+  }
+  Diagnostics said;
+  std::optional<T> value = read(node, said);
+  diagnostics.append(said);
+  if (said.has_errors()) return std::nullopt;
+  if (value) readings_.emplace(std::move(text), Reading{*value, std::move(said)});
+  return value;
+}
+
+std::optional<Case> CaseReader::read(const Node& node, const std::string& name, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  MapReader reader(node, diagnostics, "case");
+  const Node nothing{node.position, Node::Null{}};
+  const auto part = [&](const char* key, bool required) -> const Node& {
+    const Node* value = reader.node(key);
+    if (value != nullptr && !value->is_null()) return *value;
+    if (required) {
+      diagnostics.error(node.position, fmt::format("case {} has no {}", config::in_quotes(name), key));
+    }
+    return nothing;
+  };
+  const Node &model_node = part("model", true), &cluster_node = part("cluster", true);
+  const Node &train_node = part("train", false), &plan_node = part("plan", false);
+  const Node &software_node = part("software", false), &price_node = part("price", false);
+  const std::string software_version = reader.text("software_version").value_or("");
+  for (const char* known : {"name", "measured", "trust", "guessed", "needs"}) reader.node(known);
+  reader.finish();
+
+  Case result;
+  result.name = name;
+  result.position = node.position;
+  std::optional<Model> model;
+  if (!model_node.is_null()) {
+    model = models_(
+        model_node, [&](const Node& n, Diagnostics& d) { return read_model(n, data_.path + "/configs/models", d); },
+        diagnostics);
+  }
+  std::optional<ClusterDescription> cluster;
+  if (!cluster_node.is_null()) {
+    cluster = clusters_(
+        cluster_node, [&](const Node& n, Diagnostics& d) { return read_cluster(n, data_, d); }, diagnostics);
+  }
+  const Node assumed_software{node.position, std::string(kDefaultSoftware)};
+  if (software_node.is_null()) {
+    diagnostics.note(node.position, fmt::format("software is taken as {}", kDefaultSoftware));
+  }
+  // A profile depends on the version that the case names; both make up what is looked up once.
+  const Node& named_software = software_node.is_null() ? assumed_software : software_node;
+  const Node software_and_version{named_software.position,
+                                  Node::Sequence{named_software, Node{named_software.position, software_version}}};
+  const std::optional<Software> software = software_(
+      software_and_version,
+      [&](const Node& pair, Diagnostics& d) -> std::optional<Software> {
+        const Node &profile = pair.sequence()[0], &version = pair.sequence()[1];
+        if (profile.is_scalar()) {
+          return load_software(data_.path + "/configs/software", profile.scalar(), profile.position, d, version.scalar());
+        }
+        d.error(profile.position, "software must be the name of a framework profile");
+        return std::nullopt;
+      },
+      diagnostics);
+  std::optional<Train> train = read_train(train_node, diagnostics);
+  const std::optional<PlanRequest> request = read_plan(plan_node, diagnostics);
+  if (!price_node.is_null()) result.price = read_price(price_node, diagnostics);
+
+  if (model && cluster && software && train && request) {
+    fill_defaults(train_node, *model, cluster->gpu, *train, diagnostics);
+    result.model = *model;
+    result.cluster = *cluster;
+    result.software = *software;
+    result.train = *train;
+    if (const auto plan = resolve_plan(*request, *model, *train, *cluster, *software, diagnostics)) {
+      result.plan = *plan;
+      settle_batch(*request, result, diagnostics);
+    }
+  }
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return result;
+}
+
+}  // namespace foretrain

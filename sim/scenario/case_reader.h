@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "sim/scenario/scenario.h"
+
+namespace foretrain {
+
+// What was read from a description, by its text: cases of one file mostly share their model, cluster and software, and
+// each is looked up in the catalogues once. Only flawless readings are kept, so that errors always carry their own
+// position.
+template <class T>
+class ReadOnce {
+ public:
+  using Read = std::function<std::optional<T>(const config::Node&, Diagnostics&)>;
+
+  std::optional<T> operator()(const config::Node& node, const Read& read, Diagnostics& diagnostics);
+
+ private:
+  struct Reading {
+    T value;
+    Diagnostics said;  // warnings and notes, repeated for every case
+  };
+  std::map<std::string, Reading> readings_;
+};
+
+// Reads the cases of one file.
+class CaseReader {
+ public:
+  explicit CaseReader(DataFolder data) : data_(std::move(data)) {}
+
+  // A case map with the base merged in. Everything wrong, refused, odd or assumed is reported; nullopt if anything is
+  // wrong or refused. Keys of measured runs are known here but left aside.
+  std::optional<Case> read(const config::Node& node, const std::string& name, Diagnostics& diagnostics);
+
+ private:
+  DataFolder data_;
+  ReadOnce<Model> models_;
+  ReadOnce<ClusterDescription> clusters_;
+  ReadOnce<Software> software_;
+};
+
+}  // namespace foretrain
