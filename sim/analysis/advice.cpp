@@ -1,0 +1,149 @@
+#include "sim/analysis/advice.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace foretrain {
+namespace {
+
+CaseReport simulate_plain(const Case& subject, const Environment& environment) {
+  return simulate_case(subject, environment, {.folding = Communicators::Folding::symmetric, .with_advice = false});
+}
+
+// Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first.
+std::vector<std::int64_t> legal_micro_batches(const Case& c) {
+  const std::int64_t per_rank = c.train.global_batch / c.plan.dp;
+  std::vector<std::int64_t> legal;
+  for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
+    if (per_rank % b != 0) continue;
+    if (c.plan.schedule == PipelineSchedule::interleaved && (per_rank / b) % c.plan.pp != 0) continue;
+    legal.push_back(b);
+  }
+  return legal;
+}
+
+// One step towards less memory. Returns what was changed, or nothing if there is nothing left to change.
+struct Change {
+  std::string what;
+  Case changed;
+};
+
+std::optional<Change> smaller_micro_batch(const Case& c) {
+  for (std::int64_t b : legal_micro_batches(c)) {
+    if (b > c.plan.micro_batch / 2) continue;
+    Case changed = c;
+    changed.plan.micro_batch = b;
+    return Change{fmt::format("micro_batch: {}", b), std::move(changed)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Change> smallest_micro_batch(const Case& c) {
+  const std::vector<std::int64_t> legal = legal_micro_batches(c);
+  if (legal.empty() || legal.back() >= c.plan.micro_batch) return std::nullopt;
+  Case changed = c;
+  changed.plan.micro_batch = legal.back();
+  return Change{fmt::format("micro_batch: {}", legal.back()), std::move(changed)};
+}
+
+std::optional<Change> full_recompute(const Case& c) {
+  if (c.plan.recompute.mode == Recompute::Mode::full) return std::nullopt;
+  Case changed = c;
+  changed.plan.recompute = {Recompute::Mode::full, 0};
+  return Change{"recompute: full", std::move(changed)};
+}
+
+std::optional<Change> higher_zero(const Case& c) {
+  const int most = c.plan.pp > 1 ? 1 : 3;  // ZeRO-2 and -3 do not go with a pipeline
+  if (c.plan.zero >= most || c.plan.dp == 1) return std::nullopt;
+  Case changed = c;
+  ++changed.plan.zero;
+  return Change{fmt::format("zero: {}", changed.plan.zero), std::move(changed)};
+}
+
+std::optional<Change> highest_zero(const Case& c) {
+  const int most = c.plan.pp > 1 ? 1 : 3;
+  if (c.plan.zero + 1 >= most || c.plan.dp == 1) return std::nullopt;
+  Case changed = c;
+  changed.plan.zero = most;
+  return Change{fmt::format("zero: {}", most), std::move(changed)};
+}
+
+}  // namespace
+
+Case with_largest_micro_batch(const Case& subject, const Environment& environment) {
+  Case found = subject;
+  found.micro_batch_auto = false;
+  found.plan.micro_batch = 1;
+  for (std::int64_t b : legal_micro_batches(subject)) {
+    found.plan.micro_batch = b;
+    if (simulate_plain(found, environment).fits) break;
+  }
+  found.assumptions.push_back(fmt::format("micro_batch: auto is {}, the largest that fits", found.plan.micro_batch));
+  return found;
+}
+
+std::vector<FittingChange> fitting_changes(const Case& subject, const Environment& environment) {
+  using Reduction = std::function<std::optional<Change>(const Case&)>;
+  const std::vector<Reduction> steps = {smaller_micro_batch, smallest_micro_batch, full_recompute, higher_zero, highest_zero};
+  std::vector<FittingChange> fitting;
+  auto consider = [&](const Change& change) {
+    const bool known = std::any_of(fitting.begin(), fitting.end(), [&](const auto& f) { return f.what == change.what; });
+    if (known) return;
+    const CaseReport report = simulate_plain(change.changed, environment);
+    if (report.fits) fitting.push_back({change.what, report.memory[report.fullest].needed, report.step_time});
+  };
+  for (const Reduction& step : steps) {
+    if (const auto change = step(subject)) consider(*change);
+  }
+  if (fitting.empty()) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (std::size_t j = i + 1; j < steps.size(); ++j) {
+        const auto first = steps[i](subject);
+        const auto second = first ? steps[j](first->changed) : std::nullopt;
+        if (second) consider({first->what + ", " + second->what, second->changed});
+      }
+    }
+  }
+  if (fitting.empty()) {
+    // Everything at once, on more and more GPUs.
+    Change all{"", subject};
+    for (const Reduction& step : {Reduction(smallest_micro_batch), Reduction(full_recompute), Reduction(highest_zero)}) {
+      if (const auto change = step(all.changed)) all = {all.what + change->what + ", ", change->changed};
+    }
+    for (int factor = 2; factor <= 64; factor *= 2) {
+      Case more = all.changed;
+      if (more.cluster.nics == 0 && subject.cluster.gpus * factor > subject.cluster.gpus_per_node) break;
+      more.cluster.gpus = subject.cluster.gpus * factor;
+      more.plan.dp = subject.plan.dp * factor;
+      more.train.global_batch = subject.train.global_batch * factor;
+      const std::size_t before = fitting.size();
+      consider({fmt::format("{}{} GPUs", all.what, more.cluster.gpus), more});
+      if (fitting.size() > before) break;
+    }
+  }
+  std::stable_sort(fitting.begin(), fitting.end(), [](const auto& a, const auto& b) { return a.step_time < b.step_time; });
+  if (fitting.size() > 3) fitting.resize(3);
+  return fitting;
+}
+
+std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Environment& environment) {
+  const int model_parallel = subject.plan.tp * subject.plan.pp;
+  for (int dp = 1; dp < subject.plan.dp; ++dp) {
+    const int gpus = dp * model_parallel;
+    const bool whole_nodes = gpus <= subject.cluster.gpus_per_node || gpus % subject.cluster.gpus_per_node == 0;
+    if (subject.plan.dp % dp != 0 || !whole_nodes || subject.train.global_batch * dp % subject.plan.dp != 0) continue;
+    Case fewer = subject;
+    fewer.plan.dp = dp;
+    fewer.plan.shard_group = dp % std::max(1, subject.plan.shard_group) == 0 ? subject.plan.shard_group : 0;
+    fewer.train.global_batch = subject.train.global_batch * dp / subject.plan.dp;
+    fewer.cluster.gpus = gpus;
+    const CaseReport report = simulate_plain(fewer, environment);
+    if (report.fits) return ScalingBaseline{gpus, report.tokens_per_second_per_gpu};
+  }
+  return ScalingBaseline{subject.plan.gpus(), 0.0};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,198 @@
+#include "sim/analysis/breakdown.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace foretrain {
+namespace {
+
+using engine::Schedule;
+using engine::TaskId;
+
+// What a wait for this task, or the task itself, counts as.
+Cause cause_of(const TaskInfo& task, int zero, bool pipelined) {
+  switch (task.kind) {
+    case TaskKind::forward:
+    case TaskKind::backward: return pipelined ? Cause::bubble : Cause::dp_comm;  // somebody else's pass
+    case TaskKind::tensor_collective: return Cause::tp_comm;
+    case TaskKind::pipeline_gather:
+    case TaskKind::pipeline_transfer: return Cause::pp_comm;
+    case TaskKind::gradient_reduce: return zero == 3 ? Cause::zero_comm : Cause::dp_comm;
+    case TaskKind::parameter_gather:
+    case TaskKind::shard_gather: return Cause::zero_comm;
+    case TaskKind::tie_reduce:
+    case TaskKind::gradient_norm: return Cause::dp_comm;
+    case TaskKind::optimizer: return Cause::optimizer;
+    case TaskKind::step_overhead: return Cause::other;
+  }
+  return Cause::other;
+}
+
+class Blamer {
+ public:
+  Blamer(const Step& step, const Schedule& schedule, int zero)
+      : step_(step),
+        schedule_(schedule),
+        zero_(zero),
+        pipelined_(*std::max_element(step.stage.begin(), step.stage.end()) > 0) {
+    const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
+    if (last != schedule.end.end()) last_ = TaskId(static_cast<std::size_t>(last - schedule.end.begin()));
+  }
+
+  Breakdown of_rank(std::size_t rank_class) const {
+    Breakdown sum;
+    Time now;
+    for (TaskId task : step_.compute_tasks[rank_class]) {
+      add_wait(sum, now, schedule_.start[task.index()], schedule_.released_by[task.index()]);
+      add_run(sum, task);
+      now = schedule_.end[task.index()];
+    }
+    add_wait(sum, now, schedule_.makespan, last_);
+    return sum;
+  }
+
+ private:
+  // An idle stretch is charged along the chain of tasks that made it: the one whose end closed it, the one that let
+  // that one start, and so on back to where the stretch began.
+  void add_wait(Breakdown& sum, Time from, Time to, TaskId closed_by) const {
+    while (to > from && closed_by.valid()) {
+      const Time begin = std::max(from, schedule_.start[closed_by.index()]);
+      sum[cause_of(step_.tasks[closed_by.index()], zero_, pipelined_)] += to - begin;
+      to = begin;
+      closed_by = schedule_.released_by[closed_by.index()];
+    }
+    sum[pipelined_ ? Cause::bubble : Cause::other] += to - from;
+  }
+
+  void add_run(Breakdown& sum, TaskId task) const {
+    const TaskInfo& info = step_.tasks[task.index()];
+    const Time elapsed = schedule_.end[task.index()] - schedule_.start[task.index()];
+    if (info.kind != TaskKind::forward && info.kind != TaskKind::backward) {
+      sum[cause_of(info, zero_, pipelined_)] += elapsed;
+      return;
+    }
+    const Composition& made_of = step_.compositions[info.composition];
+    sum[Cause::compute] += made_of[Part::matmul] + made_of[Part::memory] + made_of[Part::kernel_latency];
+    sum[Cause::launch] += made_of[Part::launch];
+    sum[Cause::other] += made_of[Part::straggler] + made_of[Part::other];
+    sum[Cause::tp_comm] += made_of[Part::tensor_latency] + made_of[Part::tensor_transfer];
+    sum[Cause::pp_comm] += made_of[Part::pipeline_latency] + made_of[Part::pipeline_transfer];
+    // What it took longer was taken by the collective that ran beside it.
+    sum[zero_ == 3 ? Cause::zero_comm : Cause::dp_comm] += elapsed - made_of.total();
+  }
+
+  const Step& step_;
+  const Schedule& schedule_;
+  int zero_;
+  bool pipelined_;
+  TaskId last_;
+};
+
+double& rate_of(Elasticity& e, LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink: return e.nvlink;
+    case LinkKind::pcie:
+    case LinkKind::socket: return e.pcie;
+    case LinkKind::host_memory:
+    case LinkKind::host_staging: return e.host_memory;
+    case LinkKind::nic:
+    case LinkKind::fabric: return e.nic;
+  }
+  return e.other;
+}
+
+void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double elapsed) {
+  const Composition& made_of = step.compositions[info.composition];
+  const double nominal = made_of.total().seconds();
+  if (nominal <= 0) return;
+  auto part = [&](Part p) { return made_of[p].seconds() * elapsed / nominal; };
+  e.matmul += part(Part::matmul);
+  e.memory_bandwidth += part(Part::memory);
+  e.kernel_latency += part(Part::kernel_latency);
+  e.host += part(Part::launch);
+  e.network_latency += part(Part::tensor_latency) + part(Part::pipeline_latency);
+  e.other += part(Part::straggler) + part(Part::other);
+  rate_of(e, step.tensor_link_kind[info.actor]) += part(Part::tensor_transfer) + part(Part::pipeline_transfer);
+}
+
+}  // namespace
+
+std::string_view to_string(Cause cause) {
+  constexpr std::array<std::string_view, kCauses> names = {"compute", "launch",  "tp_comm", "cp_comm",
+                                                           "ep_comm", "dp_comm", "zero_comm", "pp_comm",
+                                                           "bubble",  "offload", "optimizer", "other"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+Time Breakdown::total() const { return std::accumulate(parts.begin(), parts.end(), Time{}); }
+
+std::vector<Breakdown> breakdowns(const Step& step, const Schedule& schedule, int zero) {
+  const Blamer blamer(step, schedule, zero);
+  std::vector<Breakdown> all;
+  for (std::size_t r = 0; r < step.compute_tasks.size(); ++r) all.push_back(blamer.of_rank(r));
+  return all;
+}
+
+Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& multiplicity) {
+  const std::int64_t gpus = std::accumulate(multiplicity.begin(), multiplicity.end(), std::int64_t{0});
+  Breakdown result;
+  if (gpus == 0) return result;
+  // Remainders are kept apart so that 100 days on 10,000 GPUs do not overflow.
+  std::array<std::pair<std::int64_t, std::size_t>, kCauses> remainder;
+  std::int64_t left = 0;
+  for (std::size_t cause = 0; cause < kCauses; ++cause) {
+    std::int64_t rest = 0;
+    for (std::size_t r = 0; r < per_class.size(); ++r) {
+      const std::int64_t ps = per_class[r].parts[cause].ps;
+      result.parts[cause].ps += ps / gpus * multiplicity[r];
+      rest += ps % gpus * multiplicity[r];
+    }
+    result.parts[cause].ps += rest / gpus;
+    remainder[cause] = {rest % gpus, cause};
+    left += rest % gpus;
+  }
+  std::sort(remainder.rbegin(), remainder.rend());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(left / gpus); ++i) ++result.parts[remainder[i].second].ps;
+  return result;
+}
+
+std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
+  return {{"matmul", matmul},   {"memory_bandwidth", memory_bandwidth}, {"kernel_latency", kernel_latency},
+          {"host", host},       {"nvlink", nvlink},                     {"pcie", pcie},
+          {"nic", nic},         {"host_memory", host_memory},           {"network_latency", network_latency},
+          {"other", other}};
+}
+
+Elasticity elasticity(const Step& step, const Schedule& schedule) {
+  Elasticity sum;
+  const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
+  if (last == schedule.end.end() || schedule.makespan == Time::zero()) return sum;
+  TaskId task(static_cast<std::size_t>(last - schedule.end.begin()));
+  for (; task.valid(); task = schedule.released_by[task.index()]) {
+    const TaskInfo& info = step.tasks[task.index()];
+    const double elapsed = (schedule.end[task.index()] - schedule.start[task.index()]).seconds();
+    switch (info.kind) {
+      case TaskKind::forward:
+      case TaskKind::backward:
+      case TaskKind::optimizer:
+      case TaskKind::step_overhead: add_compute(sum, step, info, elapsed); break;
+      case TaskKind::gradient_norm: sum.network_latency += elapsed; break;
+      default: {
+        const double latency = step.graph.cost(step.graph.cost_of(task)).latency.seconds();
+        const engine::ResourceId bound = schedule.bound_by[task.index()];
+        const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
+        const LinkKind kind = by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
+        sum.network_latency += latency;
+        rate_of(sum, kind) += elapsed - latency;
+      }
+    }
+  }
+  const double total = schedule.makespan.seconds();
+  for (double* value : {&sum.matmul, &sum.memory_bandwidth, &sum.kernel_latency, &sum.host, &sum.nvlink, &sum.pcie,
+                        &sum.nic, &sum.host_memory, &sum.network_latency, &sum.other}) {
+    *value /= total;
+  }
+  return sum;
+}
+
+}  // namespace foretrain

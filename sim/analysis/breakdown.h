@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/engine/simulation.h"
+#include "sim/workload/step.h"
+
+namespace foretrain {
+
+// What every picosecond of a GPU's step was spent on.
+enum class Cause : std::uint8_t {
+  compute,    // kernels run
+  launch,     // the GPU waits for the host to issue kernels
+  tp_comm, cp_comm, ep_comm,  // exposed tensor / context / expert-parallel communication
+  dp_comm,    // exposed gradient reduction and parameter gathering, and kernels slowed by it
+  zero_comm,  // exposed gathering and scattering of ZeRO-3 shards, and kernels slowed by it
+  pp_comm,    // exposed pipeline transfers
+  bubble,     // waiting for other pipeline stages
+  offload,
+  optimizer,
+  other,      // waiting for the slowest of many ranks, fixed cost of a step
+};
+inline constexpr std::size_t kCauses = 12;
+std::string_view to_string(Cause cause);
+
+struct Breakdown {
+  std::array<Time, kCauses> parts{};
+  Time& operator[](Cause cause) { return parts[static_cast<std::size_t>(cause)]; }
+  Time operator[](Cause cause) const { return parts[static_cast<std::size_t>(cause)]; }
+  Time total() const;  // equals the step time, exactly
+};
+
+// One breakdown per rank class, each adding up to schedule.makespan.
+std::vector<Breakdown> breakdowns(const Step& step, const engine::Schedule& schedule, int zero);
+
+// The mean over all GPUs; picoseconds that do not divide go to the largest parts, so that it adds up as well.
+Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& multiplicity);
+
+// What the step time would gain from a faster piece of hardware: -d ln(step time) / d ln(rate), by following the
+// critical path. Exact while capacities are not shared. The values add up to 1.
+struct Elasticity {
+  double matmul = 0, memory_bandwidth = 0, kernel_latency = 0, host = 0;
+  double nvlink = 0, pcie = 0, nic = 0, host_memory = 0;
+  double network_latency = 0, other = 0;
+  std::vector<std::pair<std::string_view, double>> named() const;
+};
+Elasticity elasticity(const Step& step, const engine::Schedule& schedule);
+
+}  // namespace foretrain

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/analysis/breakdown.h"
+#include "sim/memory/ledger.h"
+#include "sim/scenario/scenario.h"
+
+namespace foretrain {
+
+// The constants that all cases of a run share, loaded once.
+struct Environment {
+  DataFolder data;
+  LinkRates link_rates;
+  CollectiveConstants collectives;
+};
+std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics);
+
+// The memory of one pipeline stage's GPU at the worst moment of the step.
+struct StagePeak {
+  int stage = 0;
+  MemoryParts parts;        // at the moment of the peak
+  MemoryFigures figures;
+  Bytes needed;             // what must fit
+};
+
+// A change that would make a case fit, and what is then needed.
+struct FittingChange {
+  std::string what;   // "micro_batch: 2", "recompute: full", "zero: 3"
+  Bytes needed;
+  std::optional<Time> step_time;
+};
+
+// The answer for one case.
+struct CaseReport {
+  std::string name;
+  Case subject;              // as simulated (micro-batch found)
+  Step step;
+  engine::Schedule schedule;
+  Time step_time;
+  double tokens_per_second = 0, samples_per_second = 0;
+  double tokens_per_second_per_gpu = 0;
+  double model_tflops_per_gpu = 0;  // FLOPs the mathematics needs
+  double mfu = 0;                   // of the dense peak of the run's precision
+  double hfu = 0;                   // with the recomputed forward passes
+  Breakdown breakdown;              // mean over all GPUs; adds up to step_time
+  std::vector<Breakdown> per_class;
+  double bubble_fraction = 0;
+  Elasticity elasticity;
+  std::vector<StagePeak> memory;    // per stage
+  std::size_t fullest = 0;          // index into memory
+  Bytes capacity;
+  bool fits = true;
+  std::vector<FittingChange> changes;  // if it does not fit, smallest first
+  // Speed per GPU against the smallest number of GPUs on which the model fits with the same node type.
+  std::optional<double> scaling_efficiency;
+  int scaling_baseline_gpus = 0;
+  std::optional<double> hours, cost, cost_per_billion_tokens;
+  std::vector<std::string> warnings;
+};
+
+struct SimulationOptions {
+  Communicators::Folding folding = Communicators::Folding::symmetric;
+  bool with_advice = true;  // look for fitting changes and the scaling baseline (more simulations)
+};
+
+// Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks.
+CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options = {});
+
+// Peak memory over a simulated step, per stage.
+std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);
+
+// Which case wins and why, in one sentence with a number.
+struct Verdict {
+  std::string winner;   // empty if no case fits
+  double ratio = 1.0;   // the runner-up's time (or cost) over the winner's
+  std::string because;
+};
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports);
+
+}  // namespace foretrain

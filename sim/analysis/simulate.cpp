@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "sim/analysis/advice.h"
+#include "sim/analysis/case_report.h"
+#include "sim/model/operators.h"
+
+namespace foretrain {
+namespace {
+
+// FLOPs of one step over all GPUs: forward once, backward twice; and what recomputation adds.
+struct StepFlops {
+  double model = 0, recomputed = 0;
+};
+
+StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
+  const double tokens = static_cast<double>(c.train.global_batch * c.train.seq_len);
+  const ForwardFlops forward = forward_flops(c.model, tokens, c.train.seq_len);
+  StepFlops flops{3.0 * forward.total().value, 0.0};
+  if (c.plan.recompute.mode == Recompute::Mode::selective && c.train.attention == AttentionKernel::standard) {
+    flops.recomputed = forward.attention_core.value;
+  } else {
+    double layers = 0, again = 0;
+    for (const StageLayout& stage : layouts) {
+      for (const Chunk& chunk : stage.chunks) {
+        for (const Block& block : chunk.blocks) {
+          layers += block.kind == Block::Kind::layer;
+          again += block.recomputed;
+        }
+      }
+    }
+    if (layers > 0) flops.recomputed = (forward.layers + forward.attention_core).value * again / layers;
+  }
+  return flops;
+}
+
+void add_rates(CaseReport& report) {
+  const Case& c = report.subject;
+  const double seconds = report.step_time.seconds();
+  const double gpus = c.plan.gpus();
+  report.samples_per_second = static_cast<double>(c.train.global_batch) / seconds;
+  report.tokens_per_second = report.samples_per_second * static_cast<double>(c.train.seq_len);
+  report.tokens_per_second_per_gpu = report.tokens_per_second / gpus;
+  const StepFlops flops = step_flops(c, report.step.layouts);
+  report.model_tflops_per_gpu = flops.model / seconds / gpus / 1e12;
+  const auto peak = c.cluster.gpu.dense(c.train.precision);
+  const FlopsPerSecond rate = peak ? *peak : c.cluster.gpu.dense(Precision::fp32).value_or(FlopsPerSecond{});
+  if (rate.value > 0) {
+    report.mfu = flops.model / seconds / gpus / rate.value;
+    report.hfu = (flops.model + flops.recomputed) / seconds / gpus / rate.value;
+  }
+}
+
+void add_money(CaseReport& report) {
+  const Case& c = report.subject;
+  if (c.train.tokens > 0) report.hours = c.train.tokens / report.tokens_per_second / 3600.0;
+  if (!c.price) return;
+  constexpr double kHoursPerMonth = 730.0;
+  const double per_hour = c.price->per == Case::Price::Per::hour ? c.price->amount : c.price->amount / kHoursPerMonth;
+  report.cost_per_billion_tokens = per_hour * 1e9 / report.tokens_per_second / 3600.0;
+  if (report.hours) report.cost = per_hour * *report.hours;
+}
+
+[[noreturn]] void report_deadlock(const Step& step, const engine::Deadlock& deadlock) {
+  std::string cycle;
+  for (engine::TaskId task : deadlock.tasks) cycle += (cycle.empty() ? "" : " -> ") + task_name(step, task);
+  throw std::logic_error("the schedule deadlocks: " + cycle);
+}
+
+void add_warnings(CaseReport& report) {
+  const StagePeak& fullest = report.memory[report.fullest];
+  // Measured runs slow down by 1.2 to 2.2 when the allocator works at the limit (study of whole steps).
+  constexpr double kTight = 0.93;
+  if (report.fits && fullest.needed.value > kTight * report.capacity.value) {
+    report.warnings.push_back(
+        fmt::format("memory is within {:.0f} % of capacity: the allocator may free and allocate every step, which "
+                    "measured runs pay with 1.2 to 2.2 times the step time",
+                    100.0 * (1.0 - fullest.needed / report.capacity)));
+  }
+  const AchievedRates& achieved = report.subject.cluster.gpu.achieved;
+  if (!achieved.inherited_from.empty()) {
+    report.warnings.push_back(fmt::format("no kernels measured on {}: its rates are those of {}",
+                                          report.subject.cluster.gpu.name, achieved.inherited_from));
+  }
+}
+
+}  // namespace
+
+std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics) {
+  auto rates = load_link_rates(data, diagnostics);
+  auto collectives = load_collective_constants(data, diagnostics);
+  if (!rates || !collectives) return std::nullopt;
+  return Environment{data, *rates, *collectives};
+}
+
+CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options) {
+  if (subject.micro_batch_auto) {
+    return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
+  }
+  CaseReport report;
+  report.name = subject.name;
+  report.subject = subject;
+  if (subject.cluster.power_limit_watts > 0) {
+    report.subject.cluster.gpu = with_power_limit(subject.cluster.gpu, subject.cluster.power_limit_watts);
+  }
+  const Cluster cluster(report.subject.cluster, environment.link_rates);
+  report.step = build_step(report.subject, cluster, environment.collectives, {options.folding});
+  auto outcome = engine::simulate(report.step.graph);
+  if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(report.step, *deadlock);
+  report.schedule = std::get<engine::Schedule>(std::move(outcome));
+  report.step_time = report.schedule.makespan;
+
+  report.per_class = breakdowns(report.step, report.schedule, subject.plan.zero);
+  report.breakdown = mean(report.per_class, report.step.multiplicity);
+  report.bubble_fraction = report.breakdown[Cause::bubble].seconds() / report.step_time.seconds();
+  report.elasticity = elasticity(report.step, report.schedule);
+  report.memory = memory_peaks(report.subject, report.step);
+  const auto fullest = std::max_element(report.memory.begin(), report.memory.end(),
+                                        [](const auto& a, const auto& b) { return a.needed < b.needed; });
+  report.fullest = static_cast<std::size_t>(fullest - report.memory.begin());
+  report.capacity = report.subject.cluster.gpu.memory;
+  report.fits = fullest->needed <= report.capacity;
+  add_rates(report);
+  add_money(report);
+  add_warnings(report);
+  if (options.with_advice) {
+    if (!report.fits) report.changes = fitting_changes(subject, environment);
+    if (const auto baseline = scaling_baseline(subject, environment); baseline && report.fits) {
+      report.scaling_baseline_gpus = baseline->gpus;
+      report.scaling_efficiency = baseline->gpus == subject.plan.gpus()
+                                      ? 1.0
+                                      : report.tokens_per_second_per_gpu / baseline->tokens_per_second_per_gpu;
+    }
+  }
+  return report;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/analysis/case_report.h"
+
+namespace foretrain {
+namespace {
+
+double per_token(const CaseReport& r) { return 1.0 / r.tokens_per_second; }
+
+double peak_flops(const CaseReport& r) {
+  const Gpu& gpu = r.subject.cluster.gpu;
+  const auto dense = gpu.dense(r.subject.train.precision);
+  return (dense ? dense->value : gpu.dense(Precision::fp32).value_or(FlopsPerSecond{1}).value) * r.subject.plan.gpus();
+}
+
+struct Loss {
+  double share;  // of the step
+  std::string what;
+};
+
+// What a case spends beside the mathematics, largest first.
+std::vector<Loss> losses(const CaseReport& r) {
+  const double step = r.step_time.seconds();
+  const Plan& plan = r.subject.plan;
+  std::vector<Loss> all;
+  auto add = [&](double seconds, std::string what) { all.push_back({seconds / step, std::move(what)}); };
+  const double compute = r.breakdown[Cause::compute].seconds();
+  add(r.hfu > 0 ? compute * (1.0 - r.mfu / r.hfu) : 0.0, "recompute");
+  add(r.breakdown[Cause::tp_comm].seconds(), fmt::format("tensor-parallel communication (tp {})", plan.tp));
+  add(r.breakdown[Cause::zero_comm].seconds(), fmt::format("ZeRO-{} gathers{}", plan.zero, plan.zero == 3 ? " and scatters" : ""));
+  add(r.breakdown[Cause::dp_comm].seconds(), "gradient reduction");
+  add(r.breakdown[Cause::pp_comm].seconds(), "pipeline transfers");
+  add(r.breakdown[Cause::bubble].seconds(), "pipeline bubble");
+  add(r.breakdown[Cause::launch].seconds(), "waiting for the host to launch kernels");
+  add(r.breakdown[Cause::optimizer].seconds(), "the optimizer");
+  std::stable_sort(all.begin(), all.end(), [](const Loss& a, const Loss& b) { return a.share > b.share; });
+  std::erase_if(all, [](const Loss& loss) { return loss.share < 0.01; });
+  if (all.size() > 2) all.resize(2);
+  return all;
+}
+
+std::string spends(const CaseReport& r) {
+  std::string text;
+  for (const Loss& loss : losses(r)) {
+    text += fmt::format("{}{:.0f} % on {}", text.empty() ? "" : " and ", 100 * loss.share, loss.what);
+  }
+  return text.empty() ? "nothing to speak of beside the mathematics" : text;
+}
+
+std::string gpus_of(const CaseReport& r) {
+  return fmt::format("{} x {}", r.subject.plan.gpus(), r.subject.cluster.gpu.name);
+}
+
+std::string reason(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {
+  const double flops = peak_flops(winner) / peak_flops(second);
+  std::string text;
+  if (ask == Scenario::Ask::faster && std::abs(std::log(flops)) > 0.05) {
+    text = flops > 1 ? fmt::format("it has {:.2f} x the peak FLOPs; ", flops)
+                     : fmt::format("although it has {:.2f} x the peak FLOPs; ", flops);
+  }
+  return text + fmt::format("{} spends {}, {} {}", winner.name, spends(winner), second.name, spends(second));
+}
+
+}  // namespace
+
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) {
+  std::vector<const CaseReport*> fitting;
+  std::string missing;
+  for (const CaseReport& r : reports) {
+    if (r.fits) {
+      fitting.push_back(&r);
+    } else {
+      missing += fmt::format("{}{} does not fit ({:.1f} GiB missing a GPU)", missing.empty() ? "" : ", ", r.name,
+                             (r.memory[r.fullest].needed - r.capacity).value / kGiB);
+    }
+  }
+  Verdict verdict;
+  if (fitting.empty()) {
+    verdict.because = "no case fits: " + missing;
+    return verdict;
+  }
+  const bool by_cost = scenario.ask == Scenario::Ask::cheaper &&
+                       std::all_of(fitting.begin(), fitting.end(), [](const auto* r) { return r->cost_per_billion_tokens.has_value(); });
+  auto measure = [&](const CaseReport* r) { return by_cost ? *r->cost_per_billion_tokens : per_token(*r); };
+  std::stable_sort(fitting.begin(), fitting.end(), [&](const auto* a, const auto* b) { return measure(a) < measure(b); });
+  const CaseReport& winner = *fitting.front();
+  verdict.winner = winner.name;
+  if (fitting.size() == 1) {
+    verdict.because = fmt::format("{} ({}) is the only case that fits{}{}", winner.name, gpus_of(winner),
+                                  missing.empty() ? "" : ": ", missing);
+    return verdict;
+  }
+  const CaseReport& second = *fitting[1];
+  verdict.ratio = measure(&second) / measure(&winner);
+  verdict.because = fmt::format("{} is {:.2f} x {} than {}: {}", winner.name, verdict.ratio, by_cost ? "cheaper" : "faster",
+                                second.name, reason(winner, second, scenario.ask));
+  if (!missing.empty()) verdict.because += "; " + missing;
+  return verdict;
+}
+
+}  // namespace foretrain

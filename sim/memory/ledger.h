@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/plan/stage_layout.h"
+#include "sim/scenario/scenario.h"
+
+namespace foretrain {
+
+// What holds the bytes of one GPU. Every figure is what the allocator counts; what the driver adds is apart.
+struct MemoryParts {
+  Bytes weights, gradients, optimizer;  // this rank's share after ZeRO
+  Bytes gathered_parameters;            // ZeRO-3: blocks whose weights are whole for the moment
+  Bytes communication_buffers;          // gradient buckets and the like
+  Bytes activations;                    // kept between forward and backward, all micro-batches in flight
+  Bytes working_set;                    // of the pass that runs: recomputed activations, their gradients
+  Bytes logits;                         // output scores and their gradient
+  Bytes optimizer_extra;                // temporaries of the optimizer step
+
+  Bytes total() const;
+  std::vector<std::pair<std::string, Bytes>> named() const;
+};
+
+// The memory of a pipeline stage's rank, as amounts that passes take and give back.
+struct StageMemory {
+  MemoryParts always;      // weights, gradients, optimizer, buffers, gathered window
+  Bytes optimizer_extra;   // only while the optimizer steps
+  struct ChunkMemory {
+    Bytes kept;              // taken by a forward pass of one micro-batch, given back by its backward pass
+    Bytes backward_working;  // held while a backward pass runs
+    Bytes logits;            // held while the head's passes run
+  };
+  std::vector<ChunkMemory> chunks;
+};
+
+// Formulas of activation memory: Korthikanti et al., arXiv 2205.05198, section 4, with the framework's own habits
+// (fused or not, selective recompute, precision of gradients) from its profile.
+std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<StageLayout>& layouts);
+
+// Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
+Bytes kept_activations_of_layer(const Case& subject, bool recomputed);
+
+// The three figures a user meets, from the allocator's peak.
+struct MemoryFigures {
+  Bytes allocated;  // torch.cuda.max_memory_allocated
+  Bytes reserved;   // max_memory_reserved: the allocator's pool with its slack
+  Bytes device;     // what nvidia-smi shows: pool, CUDA context, communicator buffers
+};
+MemoryFigures figures(const Case& subject, Bytes allocated);
+
+// What must fit: the allocated bytes, the context and the communicators. (The pool's slack is given back under pressure.)
+Bytes needed_on_device(const Case& subject, Bytes allocated);
+
+}  // namespace foretrain

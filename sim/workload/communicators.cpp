@@ -1,0 +1,242 @@
+#include "sim/workload/communicators.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace foretrain {
+namespace {
+
+// Colours of rank classes and kinds of groups are small numbers packed by position; the refinement mixes them.
+std::uint64_t group_kind(Purpose purpose, Algorithm algorithm, int stage, const GroupShape& shape) {
+  std::uint64_t kind = static_cast<std::uint64_t>(purpose);
+  kind = kind * 8 + static_cast<std::uint64_t>(algorithm);
+  kind = kind * 65536 + static_cast<std::uint64_t>(stage);
+  kind = kind * 8 + static_cast<std::uint64_t>(shape.medium);
+  kind = kind * 1048576 + static_cast<std::uint64_t>(shape.nodes);
+  return kind * 256 + static_cast<std::uint64_t>(shape.nics_per_node);
+}
+
+struct Job {
+  std::vector<CommunicatorGroup> groups;
+  struct About {
+    Purpose purpose;
+    Algorithm algorithm;
+    GroupShape shape;
+  };
+  std::vector<About> about;
+};
+
+// A send is one hop; everything else may run as a ring, and all-reduces by the algorithms the group could choose.
+std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& shape) {
+  if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
+  std::vector<Algorithm> algorithms = {Algorithm::ring};
+  if (purpose == Purpose::shard) return algorithms;  // gathers and scatters are rings
+  if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
+  if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
+  return algorithms;
+}
+
+void add_group(Job& job, const Cluster& cluster, Purpose purpose, int stage, std::vector<int> ranks) {
+  if (ranks.size() < 2) return;
+  const GroupShape shape = shape_of(cluster, ranks);
+  for (Algorithm algorithm : possible_algorithms(purpose, shape)) {
+    CommunicatorGroup group;
+    group.kind = group_kind(purpose, algorithm, stage, shape);
+    group.ordered = algorithm == Algorithm::direct;
+    group.loads = link_loads(cluster, ranks, algorithm);
+    group.ranks = ranks;
+    job.groups.push_back(std::move(group));
+    job.about.push_back({purpose, algorithm, shape});
+  }
+}
+
+void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int stage) {
+  std::vector<int> ranks;
+  for (int dp = 0; dp < c.plan.dp; ++dp) ranks.push_back(rank_of(c.plan, {tp, dp, stage}));
+  add_group(job, cluster, Purpose::data, stage, ranks);
+  if (c.plan.zero == 0) return;
+  const int group = c.plan.shard_ranks();
+  for (int first = 0; first < c.plan.dp; first += group) {
+    add_group(job, cluster, Purpose::shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
+  }
+  if (group == c.plan.dp) return;
+  for (int member = 0; member < group; ++member) {
+    std::vector<int> replicas;
+    for (int dp = member; dp < c.plan.dp; dp += group) replicas.push_back(ranks[static_cast<std::size_t>(dp)]);
+    add_group(job, cluster, Purpose::replica, stage, std::move(replicas));
+  }
+}
+
+void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int dp) {
+  const int stages = c.plan.pp;
+  // With several chunks a stage the last stage passes on to the first.
+  const int edges = c.plan.vpp > 1 ? stages : stages - 1;
+  for (int stage = 0; stage < edges; ++stage) {
+    const int here = rank_of(c.plan, {tp, dp, stage});
+    const int next = rank_of(c.plan, {tp, dp, (stage + 1) % stages});
+    add_group(job, cluster, Purpose::forward, stage, {here, next});
+    add_group(job, cluster, Purpose::backward, stage, {next, here});
+  }
+  if (c.model.tied_embeddings && stages > 1) {
+    add_group(job, cluster, Purpose::tie, 0, {rank_of(c.plan, {tp, dp, 0}), rank_of(c.plan, {tp, dp, stages - 1})});
+  }
+}
+
+Job communicating_groups(const Case& c, const Cluster& cluster) {
+  Job job;
+  for (int stage = 0; stage < c.plan.pp; ++stage) {
+    for (int dp = 0; dp < c.plan.dp; ++dp) {
+      std::vector<int> ranks;
+      for (int tp = 0; tp < c.plan.tp; ++tp) ranks.push_back(rank_of(c.plan, {tp, dp, stage}));
+      add_group(job, cluster, Purpose::tensor, stage, std::move(ranks));
+    }
+    for (int tp = 0; tp < c.plan.tp; ++tp) add_data_groups(job, c, cluster, tp, stage);
+  }
+  for (int dp = 0; dp < c.plan.dp; ++dp) {
+    for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, cluster, tp, dp);
+  }
+  return job;
+}
+
+}  // namespace
+
+const char* to_string(Purpose purpose) {
+  constexpr std::array names = {"tensor", "data", "shard", "replica", "forward", "backward", "tie"};
+  return names[static_cast<std::size_t>(purpose)];
+}
+
+Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,
+                             Folding folding)
+    : cluster_(cluster), constants_(constants) {
+  const Job job = communicating_groups(c, cluster);
+  std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
+  for (std::size_t r = 0; r < colours.size(); ++r) {
+    colours[r] = folding == Folding::none ? r : static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp);
+  }
+  classes_ = refine(colours, job.groups, cluster);
+  for (const Classes::RankClass& rank : classes_.ranks) stages_.push_back(coordinates(c.plan, rank.representative).pp);
+
+  by_rank_.resize(classes_.ranks.size());
+  for (std::size_t g = 0; g < classes_.groups.size(); ++g) {
+    const std::size_t representative = classes_.groups[g].representative;
+    const Job::About& about = job.about[representative];
+    Communicator communicator{about.purpose, about.algorithm, about.shape, {}, {}};
+    for (int rank : job.groups[representative].ranks) {
+      const std::uint32_t rank_class = classes_.class_of_rank[static_cast<std::size_t>(rank)];
+      std::vector<std::uint32_t>& members = communicator.rank_classes;
+      const bool ordered = about.algorithm == Algorithm::direct;
+      if (ordered || std::find(members.begin(), members.end(), rank_class) == members.end()) members.push_back(rank_class);
+    }
+    for (std::uint32_t member : communicator.rank_classes) {
+      std::vector<std::uint32_t>& mine = by_rank_[member];
+      if (mine.empty() || mine.back() != g) mine.push_back(static_cast<std::uint32_t>(g));
+    }
+    communicators_.push_back(std::move(communicator));
+  }
+
+  // Links in series carry the same traffic; only the tightest of them can ever bind.
+  std::vector<std::size_t> kept;
+  auto same_traffic = [&](const Classes::LinkClass& a, const Classes::LinkClass& b) {
+    return a.uses.size() == b.uses.size() &&
+           std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), [](const auto& x, const auto& y) {
+             return x.group_class == y.group_class && x.bytes_per_unit == y.bytes_per_unit;
+           });
+  };
+  for (std::size_t l = 0; l < classes_.links.size(); ++l) {
+    const Link link = cluster.link(classes_.links[l].representative);
+    const auto twin = std::find_if(kept.begin(), kept.end(), [&](std::size_t other) {
+      return same_traffic(classes_.links[other], classes_.links[l]);
+    });
+    if (twin == kept.end()) {
+      kept.push_back(l);
+      links_.push_back({link.kind, link.rate.value});
+    } else {
+      FoldedLink& folded = links_[static_cast<std::size_t>(twin - kept.begin())];
+      if (link.rate.value < folded.rate) folded = {link.kind, link.rate.value};
+    }
+  }
+  for (std::size_t l = 0; l < kept.size(); ++l) {
+    for (const Classes::LinkClass::Use& use : classes_.links[kept[l]].uses) {
+      communicators_[use.group_class].uses.push_back({static_cast<std::uint32_t>(l), use.bytes_per_unit});
+    }
+  }
+}
+
+std::optional<std::uint32_t> Communicators::find(std::uint32_t rank_class, Purpose purpose, Algorithm algorithm) const {
+  for (std::uint32_t id : by_rank_[rank_class]) {
+    const Communicator& communicator = communicators_[id];
+    if (communicator.purpose != purpose || communicator.algorithm != algorithm) continue;
+    if (algorithm == Algorithm::direct && communicator.rank_classes.front() != rank_class) continue;
+    return id;
+  }
+  return std::nullopt;
+}
+
+CollectiveCost Communicators::cost(std::uint32_t rank_class, Purpose purpose, Collective op, Bytes bytes) const {
+  for (std::uint32_t id : by_rank_[rank_class]) {
+    if (communicators_[id].purpose == purpose) {
+      return collective_cost(op, bytes, communicators_[id].shape, cluster_, constants_);
+    }
+  }
+  return {};
+}
+
+CollectiveCost Communicators::cost_of(std::uint32_t communicator, Collective op, Bytes bytes) const {
+  return collective_cost(op, bytes, communicators_[communicator].shape, cluster_, constants_);
+}
+
+BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose) const {
+  for (std::uint32_t id : by_rank_[rank_class]) {
+    const Communicator& c = communicators_[id];
+    if (c.purpose == purpose && c.shape.nodes > 1) return c.shape.ring_network / std::max(1, c.shape.nics_per_node);
+  }
+  return {std::numeric_limits<double>::infinity()};
+}
+
+LinkKind Communicators::limiting_link(std::uint32_t communicator) const {
+  double slowest = std::numeric_limits<double>::infinity();
+  LinkKind kind = LinkKind::nvlink;
+  for (const Communicator::LinkUse& use : communicators_[communicator].uses) {
+    const double rate = links_[use.link].rate / use.bytes_per_unit;
+    if (rate < slowest) {
+      slowest = rate;
+      kind = links_[use.link].kind;
+    }
+  }
+  return kind;
+}
+
+Seconds Communicators::job_wide_latency() const {
+  std::vector<int> everyone(static_cast<std::size_t>(cluster_.gpu_count()));
+  for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
+  return collective_cost(Collective::all_reduce, {8.0}, shape_of(cluster_, everyone), cluster_, constants_).latency;
+}
+
+Communicators::TensorIsolation Communicators::tensor_isolation(std::uint32_t rank_class) const {
+  std::vector<bool> mine(links_.size(), false);
+  for (std::uint32_t id : by_rank_[rank_class]) {
+    const Communicator& communicator = communicators_[id];
+    if (communicator.purpose != Purpose::tensor) continue;
+    if (communicator.rank_classes.size() != 1) return {};
+    for (const Communicator::LinkUse& use : communicator.uses) mine[use.link] = true;
+  }
+  TensorIsolation isolation{true, true};
+  for (const Communicator& other : communicators_) {
+    const bool same = other.purpose == Purpose::tensor && other.rank_classes.front() == rank_class;
+    if (same) continue;
+    const bool shares =
+        std::any_of(other.uses.begin(), other.uses.end(), [&](const auto& use) { return mine[use.link]; });
+    if (!shares) continue;
+    isolation.always = false;
+    const bool own_data_traffic =
+        (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica) &&
+        std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
+                    [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
+    // The tied embedding is reduced after the last pass, when no layer runs on either stage.
+    if (!own_data_traffic && other.purpose != Purpose::tie) isolation.outside_data_traffic = false;
+  }
+  return isolation;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+#include "sim/symmetry/classes.h"
+
+namespace foretrain {
+
+// Why ranks communicate.
+enum class Purpose : std::uint8_t {
+  tensor,     // tensor-parallel group: activations inside a layer
+  data,       // data-parallel group: gradients
+  shard,      // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
+  replica,    // the same shard in every sharding group
+  forward,    // pipeline: activations to the next stage {sender, receiver}
+  backward,   // pipeline: gradients to the previous stage {sender, receiver}
+  tie,        // first and last stage: gradient of the tied embedding
+};
+const char* to_string(Purpose purpose);
+
+// A class of communicators that behave alike, ready for the simulation.
+struct Communicator {
+  Purpose purpose = Purpose::tensor;
+  Algorithm algorithm = Algorithm::ring;
+  GroupShape shape;
+  std::vector<std::uint32_t> rank_classes;  // distinct members; {sender, receiver} for pipeline transfers
+  // A link class of the folded cluster and the bytes one unit of the collective's work puts on it.
+  struct LinkUse {
+    std::uint32_t link;
+    double bytes_per_unit;
+  };
+  std::vector<LinkUse> uses;
+};
+
+// All communication of a job, folded: one rank, one communicator and one link stand for all that cannot differ.
+class Communicators {
+ public:
+  enum class Folding { symmetric, none };
+  Communicators(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Folding folding);
+
+  const std::vector<Classes::RankClass>& rank_classes() const { return classes_.ranks; }
+  int stage_of(std::uint32_t rank_class) const { return stages_[rank_class]; }
+  const std::vector<Communicator>& all() const { return communicators_; }
+
+  // The communicator a rank class uses for a purpose, when it runs the given algorithm; nullopt for a group of one.
+  // For forward and backward: the one it sends on.
+  std::optional<std::uint32_t> find(std::uint32_t rank_class, Purpose purpose, Algorithm algorithm) const;
+  // How a collective over that purpose's group is done and what it costs.
+  CollectiveCost cost(std::uint32_t rank_class, Purpose purpose, Collective op, Bytes bytes) const;
+
+  CollectiveCost cost_of(std::uint32_t communicator, Collective op, Bytes bytes) const;
+  // What one NIC gives a group that spans nodes; infinite for a group inside one.
+  BytesPerSecond one_nic(std::uint32_t rank_class, Purpose purpose) const;
+  // How long a tiny all-reduce over every GPU of the job takes.
+  Seconds job_wide_latency() const;
+
+  struct FoldedLink {
+    LinkKind kind = LinkKind::nvlink;
+    double rate = 0;  // bytes per second
+  };
+  const std::vector<FoldedLink>& links() const { return links_; }
+  // The kind of the link that limits a communicator when it is alone.
+  LinkKind limiting_link(std::uint32_t communicator) const;
+
+  // Whether tensor-parallel traffic of the rank class shares no link with anything that may run at the same time,
+  // and its whole group is of this one class: its collectives then last the same whenever they run.
+  struct TensorIsolation {
+    bool always = false;                // nothing else ever uses these links
+    bool outside_data_traffic = false;  // only this stage's data-parallel traffic does
+  };
+  TensorIsolation tensor_isolation(std::uint32_t rank_class) const;
+
+ private:
+  const Cluster& cluster_;
+  const CollectiveConstants& constants_;
+  Classes classes_;
+  std::vector<int> stages_;
+  std::vector<Communicator> communicators_;
+  std::vector<FoldedLink> links_;
+  std::vector<std::vector<std::uint32_t>> by_rank_;  // rank class -> communicators it takes part in
+};
+
+}  // namespace foretrain

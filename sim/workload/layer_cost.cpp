@@ -1,0 +1,236 @@
+#include "sim/workload/layer_cost.h"
+
+#include "sim/model/operators.h"
+
+namespace foretrain {
+namespace {
+
+// The sizes that every block of one rank shares.
+struct RankShape {
+  double tokens = 0;           // of a micro-batch
+  double hidden_shards = 1;    // ranks that split the sequence outside the tensor-parallel regions
+  double tp = 1;
+  double element = 2;          // bytes
+  Precision matmul = Precision::bf16;   // of the layers' linear products
+  Precision rest = Precision::bf16;     // of attention, head: fp8 recipes leave these in bf16
+};
+
+// Of an element of the gradient buffer that weight gradients are added into.
+double gradient_bytes(const Case& c) {
+  const double stored = c.software.state_bytes(c.plan.zero, c.train.precision == Precision::bf16).gradients;
+  return stored >= 4 ? 4 : 2;
+}
+
+RankShape shape_of(const Case& c) {
+  RankShape s;
+  s.tokens = static_cast<double>(c.plan.micro_batch * c.train.seq_len);
+  s.tp = c.plan.tp;
+  s.hidden_shards = c.plan.sequence_parallel ? c.plan.tp : 1;
+  s.element = element_bytes(c.train.precision);
+  s.matmul = c.train.precision;
+  s.rest = c.train.precision == Precision::fp8 ? Precision::bf16 : c.train.precision;
+  return s;
+}
+
+std::int64_t rows(const RankShape& s) { return static_cast<std::int64_t>(s.tokens); }
+
+KernelTime forward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p) {
+  return gemm_time(gpu, precision, {.m = tokens, .n = p.n, .k = p.k});
+}
+
+// The gradients of the input and of the weights; weight gradients accumulate into the gradient buffer.
+KernelTime backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
+                            double gradient_bytes) {
+  return gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n}) +
+         gemm_time(gpu, precision,
+                   {.m = p.n, .n = p.k, .k = tokens, .accumulate = true, .output_bytes = gradient_bytes});
+}
+
+// The attention core runs one of the flash kernels or the unfused chain. Megatron's fused scale-mask-softmax kernel
+// needs the rows of its batch of heads to come in fours (study of whole steps: tp 8 with 16 heads).
+bool softmax_is_fused(const Case& c) {
+  return c.software.fused_softmax &&
+         (c.plan.micro_batch * c.model.heads / c.plan.tp) % c.software.fused_softmax_multiple == 0;
+}
+
+KernelTime attention_core(const Case& c, const RankShape& s, Pass pass) {
+  const AttentionShape shape{.batch = c.plan.micro_batch,
+                             .heads = c.model.heads / c.plan.tp,
+                             .head_dim = c.model.head_dim,
+                             .seq = c.train.seq_len,
+                             .causal = true};
+  if (c.train.attention == AttentionKernel::standard) {
+    return standard_attention_time(c.cluster.gpu, s.rest, shape, pass, softmax_is_fused(c));
+  }
+  return flash_attention_time(c.cluster.gpu, s.rest, c.train.attention, shape, pass);
+}
+
+// Elementwise kernels of the attention half and of the MLP half of a layer.
+struct Elementwise {
+  KernelTime attention, mlp;
+};
+
+Elementwise elementwise(const Case& c, const RankShape& s, const Software::ElementwisePasses& passes) {
+  const double per_token = s.element * s.tokens;
+  const Bytes hidden{per_token * passes.hidden * static_cast<double>(c.model.hidden) / s.hidden_shards};
+  const Bytes attention{per_token * passes.attention * static_cast<double>(c.model.query_width()) / s.tp};
+  const Bytes ffn{per_token * passes.ffn * static_cast<double>(c.model.ffn) / s.tp};
+  return {streaming_time(c.cluster.gpu, hidden / 2.0 + attention, passes.kernels / 2.0),
+          streaming_time(c.cluster.gpu, hidden / 2.0 + ffn, passes.kernels / 2.0)};
+}
+
+Bytes hidden_tensor(const Case& c, const RankShape& s) {
+  return {s.tokens * static_cast<double>(c.model.hidden) * s.element};
+}
+
+// A region between the tensor-parallel collectives: without sequence parallelism its output (or input gradient) is
+// all-reduced; with it the input is gathered first and the output scattered.
+void add_region(BlockPass& block, const Case& c, const RankShape& s, KernelTime compute) {
+  const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
+  const Bytes bytes = hidden_tensor(c, s);
+  if (c.plan.tp == 1) {
+    if (block.steps.empty()) block.steps.push_back({});
+    block.steps.back().compute += compute;
+  } else if (c.plan.sequence_parallel) {
+    block.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, bytes, exposed}});
+    block.steps.push_back({compute, LayerStep::TensorCollective{Collective::reduce_scatter, bytes, exposed}});
+  } else {
+    block.steps.push_back({compute, LayerStep::TensorCollective{Collective::all_reduce, bytes, exposed}});
+  }
+}
+
+Seconds layer_host_time(const Case& c, Pass pass) {
+  double ms = pass == Pass::forward ? c.software.host_forward_ms : c.software.host_backward_ms;
+  if (c.plan.tp > 1) ms += c.software.host_tensor_parallel_ms;
+  if (c.plan.zero == 3) ms += c.software.host_zero3_hook_ms;
+  if (c.train.attention == AttentionKernel::standard && !softmax_is_fused(c)) {
+    ms += pass == Pass::forward ? c.software.unfused_softmax_forward_ms : c.software.unfused_softmax_backward_ms;
+  }
+  return {ms * 1e-3};
+}
+
+BlockPass forward_of_layer(const Case& c, const RankShape& s) {
+  const Gpu& gpu = c.cluster.gpu;
+  const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  const Elementwise between = elementwise(c, s, c.software.forward);
+  auto linear = [&](const Projection& projection) {
+    KernelTime time = forward_product(gpu, s.matmul, rows(s), projection);
+    if (s.matmul == Precision::fp8) {
+      time += streaming_time(gpu, {c.software.fp8_input_cast_bytes * static_cast<double>(projection.k) * s.tokens}, 1);
+    }
+    return time;
+  };
+  BlockPass block;
+  add_region(block, c, s, between.attention + linear(p.qkv) + attention_core(c, s, Pass::forward) +
+                              linear(p.attention_out));
+  add_region(block, c, s, between.mlp + linear(p.mlp_in) + linear(p.mlp_out));
+  block.host = layer_host_time(c, Pass::forward);
+  return block;
+}
+
+BlockPass backward_of_layer(const Case& c, const RankShape& s) {
+  const Gpu& gpu = c.cluster.gpu;
+  const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  const Elementwise between = elementwise(c, s, c.software.backward);
+  auto linear = [&](const Projection& projection) {
+    KernelTime time = backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c));
+    if (s.matmul == Precision::fp8) {
+      time += streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
+    }
+    return time;
+  };
+  KernelTime core = attention_core(c, s, Pass::backward);
+  // Flash kernels keep no scores, so there is nothing for selective recompute to do again.
+  if (c.plan.recompute.mode == Recompute::Mode::selective && c.train.attention == AttentionKernel::standard) {
+    core += attention_core(c, s, Pass::forward);
+  }
+  BlockPass block;
+  add_region(block, c, s, between.mlp + linear(p.mlp_out) + linear(p.mlp_in));
+  add_region(block, c, s, between.attention + linear(p.attention_out) + core + linear(p.qkv));
+  block.host = layer_host_time(c, Pass::backward);
+  return block;
+}
+
+BlockPass embedding_pass(const Case& c, const RankShape& s, Pass pass) {
+  // Forward reads and writes one row a token; backward reads the gradient and adds it into the table's gradient.
+  const double passes = pass == Pass::forward ? 2.0 : 3.0;
+  const double width = static_cast<double>(c.model.hidden) * s.element;
+  BlockPass block;
+  LayerStep step{streaming_time(c.cluster.gpu, {passes * s.tokens * width}, 2), {}};
+  if (c.plan.tp > 1 && (pass == Pass::forward || c.plan.sequence_parallel)) {
+    const Collective op = !c.plan.sequence_parallel ? Collective::all_reduce
+                          : pass == Pass::forward   ? Collective::reduce_scatter
+                                                    : Collective::all_gather;
+    step.collective = LayerStep::TensorCollective{op, hidden_tensor(c, s), 1.0};
+  }
+  block.steps.push_back(step);
+  return block;
+}
+
+// A third of the loss traffic is forward, two thirds backward (cross entropy reads the logits once, then rewrites them
+// as their gradient).
+BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
+  const Gpu& gpu = c.cluster.gpu;
+  const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
+  const Projection head{vocabulary / c.plan.tp, c.model.hidden};
+  KernelTime time = pass == Pass::forward
+                        ? forward_product(gpu, s.rest, rows(s), head)
+                        : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c));
+  if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
+  const double share = pass == Pass::forward ? 1.0 / 3.0 : 2.0 / 3.0;
+  const double logits = s.tokens * static_cast<double>(head.n);
+  time += streaming_time(gpu, {share * c.software.loss_bytes_per_logit * logits}, pass == Pass::forward ? 6 : 4);
+
+  BlockPass block;
+  if (c.plan.tp == 1) {
+    block.steps.push_back({time, {}});
+  } else if (pass == Pass::forward) {
+    if (c.plan.sequence_parallel) {
+      block.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, hidden_tensor(c, s), 1.0}});
+    }
+    // Vocabulary-parallel cross entropy agrees on the maximum, the target's logit and the sum: 4 bytes a token each.
+    const LayerStep::TensorCollective statistic{Collective::all_reduce, {4.0 * s.tokens}, 1.0};
+    block.steps.push_back({time, statistic});
+    block.steps.push_back({{}, statistic});
+    block.steps.push_back({{}, statistic});
+  } else {
+    const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
+    block.steps.push_back({time, LayerStep::TensorCollective{op, hidden_tensor(c, s), 1.0}});
+  }
+  block.host = {c.software.micro_batch_overhead_ms * 1e-3 / 2.0};
+  return block;
+}
+
+}  // namespace
+
+KernelTime BlockPass::compute() const {
+  KernelTime sum;
+  for (const LayerStep& step : steps) sum += step.compute;
+  return sum;
+}
+
+BlockPass operator+(BlockPass first, const BlockPass& second) {
+  for (const LayerStep& step : second.steps) {
+    if (!first.steps.empty() && !first.steps.back().collective) {
+      first.steps.back().compute += step.compute;
+      first.steps.back().collective = step.collective;
+    } else {
+      first.steps.push_back(step);
+    }
+  }
+  first.host += second.host;
+  return first;
+}
+
+LayerCosts::LayerCosts(const Case& subject) {
+  const RankShape s = shape_of(subject);
+  layer_forward_ = forward_of_layer(subject, s);
+  layer_backward_ = backward_of_layer(subject, s);
+  layer_recompute_backward_ = layer_forward_ + layer_backward_;
+  embedding_forward_ = embedding_pass(subject, s, Pass::forward);
+  embedding_backward_ = embedding_pass(subject, s, Pass::backward);
+  head_forward_ = head_pass(subject, s, Pass::forward);
+  head_backward_ = head_pass(subject, s, Pass::backward);
+}
+
+}  // namespace foretrain

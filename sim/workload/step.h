@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/task_graph.h"
+#include "sim/plan/stage_layout.h"
+#include "sim/workload/communicators.h"
+
+namespace foretrain {
+
+// What a moment of a GPU's compute stream is spent on, as far as the task itself decides it.
+enum class Part : std::uint8_t {
+  matmul,         // bound by the matrix rate
+  memory,         // bound by HBM
+  kernel_latency, // fixed device cost of kernels
+  launch,         // the GPU waits for the host to issue kernels
+  tensor_latency, tensor_transfer,      // tensor-parallel collectives inside the task
+  pipeline_latency, pipeline_transfer,  // gathering what the previous stage sent in pieces
+  straggler,      // waiting for the slowest of many ranks
+  other,          // fixed cost of a step
+};
+inline constexpr std::size_t kParts = 10;
+
+// The make-up of a task's nominal duration; the parts add up to it exactly.
+struct Composition {
+  std::array<Time, kParts> parts{};
+  Time& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
+  Time operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
+  Time total() const;
+  Composition& operator+=(const Composition& other);
+};
+
+enum class TaskKind : std::uint8_t {
+  forward, backward,        // compute, alone or with its tensor-parallel collectives contracted into it
+  tensor_collective,        // on the compute stream
+  pipeline_gather,          // likewise: the pieces of a scattered boundary tensor
+  pipeline_transfer,
+  gradient_reduce,          // all-reduce or reduce-scatter of gradients
+  parameter_gather,         // all-gather of updated parameters (ZeRO-1, 2)
+  shard_gather,             // all-gather of a block's parameters (ZeRO-3)
+  tie_reduce,               // tied embedding gradients between first and last stage
+  gradient_norm,            // agreement on the norm: a synchronisation of all ranks
+  optimizer,
+  step_overhead,
+};
+
+// What a task is, for reports: indexed like the engine's tasks.
+struct TaskInfo {
+  TaskKind kind = TaskKind::forward;
+  bool on_compute_stream = false;
+  std::uint32_t actor = 0;        // rank class; for communication: the communicator
+  std::int32_t micro_batch = -1;
+  std::int16_t chunk = -1;
+  std::int16_t block = -1;        // -1: the whole chunk
+  std::uint32_t composition = 0;  // into Step::compositions
+};
+
+// One optimizer step, ready to simulate.
+struct Step {
+  engine::TaskGraph graph;
+  std::vector<TaskInfo> tasks;
+  std::vector<Composition> compositions;
+  // Per rank class: the engine tasks of its compute stream in issue order, and its stage.
+  std::vector<std::vector<engine::TaskId>> compute_tasks;
+  std::vector<int> stage;
+  std::vector<int> multiplicity;
+  std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
+  std::vector<bool> resource_is_link;
+  // The kind of link that limits a communicator on an idle cluster; and of each rank class's tensor-parallel group.
+  std::vector<LinkKind> communicator_link_kind, tensor_link_kind;
+  std::vector<StageLayout> layouts;
+  std::int64_t micro_batches = 0;
+  int simulated_ranks = 0, total_ranks = 0;
+};
+
+struct StepOptions {
+  Communicators::Folding folding = Communicators::Folding::symmetric;
+};
+
+// Builds the step of a case (whose micro-batch is known) on its cluster.
+Step build_step(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants,
+                const StepOptions& options = {});
+
+// "forward mb 3 chunk 0 (stage 2)", for messages and traces.
+std::string task_name(const Step& step, engine::TaskId task);
+
+}  // namespace foretrain

@@ -1,0 +1,421 @@
+#include "sim/workload/step_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/engine/work_duration.h"
+
+namespace foretrain {
+namespace {
+
+// Kernels are measured in picoseconds of work on a resource that does 1e12 of them a second: the GPU's SMs.
+constexpr double kPicosecondsPerSecond = 1e12;
+
+// Transfers that meet share a link by the bytes each rank sends. A collective's kernel holds its SMs for as long as it
+// runs and a compute kernel gets the rest (one channel is one resident thread block: NVIDIA/nccl issues 689, 1656), so
+// transfers fill before compute: a picosecond of kernel weighs more than any link's bytes a second.
+constexpr double kTransferShare = 1.0;
+constexpr double kComputeShare = 1e6;
+
+Composition composition_of(const KernelTime& time) {
+  Composition c;
+  c[Part::matmul] = to_time(time.matmul);
+  c[Part::memory] = to_time(time.memory);
+  c[Part::kernel_latency] = to_time(time.latency);
+  return c;
+}
+
+}  // namespace
+
+Time Composition::total() const {
+  Time sum;
+  for (Time part : parts) sum += part;
+  return sum;
+}
+
+Composition& Composition::operator+=(const Composition& other) {
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  return *this;
+}
+
+StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants,
+                         const StepOptions& options)
+    : case_(subject),
+      cluster_(cluster),
+      costs_(subject),
+      communicators_(subject, cluster, constants, options.folding),
+      // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
+      straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())) {}
+
+Step StepBuilder::build() {
+  step_.layouts = stage_layouts(case_.model, case_.plan, case_.software);
+  step_.micro_batches = micro_batches(case_.plan, case_.train);
+  step_.total_ranks = case_.plan.gpus();
+  step_.simulated_ranks = static_cast<int>(communicators_.rank_classes().size());
+  create_streams();
+  for (int stage = 0; stage < case_.plan.pp; ++stage) issue_stage(stage);
+  join_stages();
+  finish_step();
+  return std::move(step_);
+}
+
+void StepBuilder::create_streams() {
+  ranks_of_stage_.resize(static_cast<std::size_t>(case_.plan.pp));
+  const std::size_t passes = static_cast<std::size_t>(2 * case_.plan.vpp * step_.micro_batches);
+  for (const Communicators::FoldedLink& link : communicators_.links()) {
+    link_.push_back(step_.graph.add_resource(link.rate));
+    step_.resource_is_link.push_back(true);
+    step_.link_kind_of_resource.push_back(link.kind);
+  }
+  for (std::uint32_t r = 0; r < communicators_.rank_classes().size(); ++r) {
+    ranks_of_stage_[static_cast<std::size_t>(communicators_.stage_of(r))].push_back(r);
+    for (auto* streams : {&compute_, &data_, &send_forward_, &send_backward_}) {
+      streams->push_back(step_.graph.add_stream());
+    }
+    gpu_.push_back(step_.graph.add_resource(kPicosecondsPerSecond));
+    step_.resource_is_link.push_back(false);
+    step_.link_kind_of_resource.push_back(LinkKind::nvlink);
+    first_task_.emplace_back(passes);
+    last_task_.emplace_back(passes);
+    step_.stage.push_back(communicators_.stage_of(r));
+    step_.multiplicity.push_back(communicators_.rank_classes()[r].multiplicity);
+  }
+  for (std::uint32_t c = 0; c < communicators_.all().size(); ++c) {
+    step_.communicator_link_kind.push_back(communicators_.limiting_link(c));
+  }
+  for (std::uint32_t r = 0; r < compute_.size(); ++r) {
+    const auto ring = communicators_.find(r, Purpose::tensor, Algorithm::ring);
+    step_.tensor_link_kind.push_back(ring ? step_.communicator_link_kind[*ring] : LinkKind::nvlink);
+  }
+  step_.compute_tasks.resize(compute_.size());
+  reduced_.resize(compute_.size());
+}
+
+std::size_t StepBuilder::pass_index(const PipelineOp& op) const {
+  const auto chunks = static_cast<std::size_t>(case_.plan.vpp);
+  return (static_cast<std::size_t>(op.micro_batch) * chunks + static_cast<std::size_t>(op.chunk)) * 2 +
+         (op.pass == Pass::backward ? 1 : 0);
+}
+
+engine::TaskId StepBuilder::add_task(engine::CostId cost, TaskInfo info) {
+  step_.tasks.push_back(info);
+  return step_.graph.add_task(cost);
+}
+
+std::uint32_t StepBuilder::add_composition(const Composition& composition) {
+  step_.compositions.push_back(composition);
+  return static_cast<std::uint32_t>(step_.compositions.size() - 1);
+}
+
+engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, const CollectiveCost& cost, double exposed,
+                                               bool takes_sms) {
+  const Communicator& c = communicators_.all()[communicator];
+  std::vector<engine::ResourceUse> uses;
+  double rate = cost.cap.value;
+  for (const Communicator::LinkUse& use : c.uses) {
+    uses.push_back({link_[use.link], use.bytes_per_unit});
+    rate = std::min(rate, communicators_.links()[use.link].rate / use.bytes_per_unit);
+  }
+  const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
+  if (takes_sms && sm_share > 0 && std::isfinite(rate)) {
+    for (std::uint32_t member : c.rank_classes) {
+      uses.push_back({gpu_[member], sm_share * kPicosecondsPerSecond / rate});
+    }
+  }
+  return step_.graph.add_cost(to_time(cost.latency * exposed), cost.wire_bytes.value * exposed, cost.cap.value, uses,
+                              kTransferShare);
+}
+
+Time StepBuilder::idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const {
+  double rate = cost.cap.value;
+  for (const Communicator::LinkUse& use : communicators_.all()[communicator].uses) {
+    rate = std::min(rate, communicators_.links()[use.link].rate / use.bytes_per_unit);
+  }
+  return to_time(cost.latency * exposed) + engine::work_duration(cost.wire_bytes.value * exposed, rate);
+}
+
+// Cuts a pass over a block into tasks' worth of work. What the host needs beyond the device's time goes to the first.
+StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind collective_kind) {
+  PreparedBlock block;
+  std::vector<Time> device(ranks_.size());
+  for (const LayerStep& layer_step : pass.steps) {
+    PreparedStep step;
+    step.collective_kind = collective_kind;
+    Composition compute = composition_of(layer_step.compute);
+    compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
+    step.compute.assign(ranks_.size(), compute);
+    if (layer_step.collective) {
+      const auto& collective = *layer_step.collective;
+      auto& joins = collective_costs_[{static_cast<double>(collective.op), collective.bytes.value, collective.exposed}];
+      if (joins.empty()) {
+        for (std::uint32_t rank : ranks_) {
+          const CollectiveCost cost = communicators_.cost(rank, Purpose::tensor, collective.op, collective.bytes);
+          const auto communicator = communicators_.find(rank, Purpose::tensor, cost.algorithm);
+          if (!communicator) continue;
+          const bool known = std::any_of(joins.begin(), joins.end(),
+                                         [&](const PreparedStep::Join& j) { return j.communicator == *communicator; });
+          if (known) continue;
+          joins.push_back({*communicator, communication_cost(*communicator, cost, collective.exposed, false),
+                           idle_duration(*communicator, cost, collective.exposed)});
+        }
+      }
+      step.collectives = joins;
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      device[r] += compute.total();
+      for (const PreparedStep::Join& join : step.collectives) {
+        const auto& members = communicators_.all()[join.communicator].rank_classes;
+        if (std::find(members.begin(), members.end(), ranks_[r]) != members.end()) device[r] += join.duration;
+      }
+    }
+    block.push_back(std::move(step));
+  }
+  if (block.empty()) return block;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const Time host = to_time(pass.host);
+    if (host > device[r]) block.front().compute[r][Part::launch] += host - device[r];
+  }
+  for (PreparedStep& step : block) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const Time total = step.compute[r].total();
+      step.has_compute = step.has_compute || total > Time::zero();
+      const engine::ResourceUse sms{gpu_[ranks_[r]], 1.0};
+      step.alone.push_back(constant_cost(total));
+      step.contended.push_back(step_.graph.add_cost(Time::zero(), static_cast<double>(total.ps), kPicosecondsPerSecond,
+                                                    std::span(&sms, 1), kComputeShare));
+      step.composition.push_back(add_composition(step.compute[r]));
+    }
+  }
+  return block;
+}
+
+const StepBuilder::PreparedBlock& StepBuilder::prepared(Block::Kind kind, bool recomputed, Pass pass) {
+  const std::array key = {static_cast<int>(kind), static_cast<int>(recomputed), static_cast<int>(pass)};
+  const auto known = prepared_.find(key);
+  if (known != prepared_.end()) return known->second;
+  const BlockPass* work = nullptr;
+  switch (kind) {
+    case Block::Kind::embedding: work = &costs_.embedding(pass); break;
+    case Block::Kind::head: work = &costs_.head(pass); break;
+    case Block::Kind::layer:
+      work = pass == Pass::forward ? &costs_.layer_forward() : &costs_.layer_backward(recomputed);
+      break;
+  }
+  return prepared_.emplace(key, prepare(*work, TaskKind::tensor_collective)).first->second;
+}
+
+// A boundary tensor that was sent in tp pieces is put together by an all-gather before the pass can start.
+const StepBuilder::PreparedBlock& StepBuilder::prepared_gather() {
+  if (!prepared_gather_) {
+    const double bytes = static_cast<double>(case_.plan.micro_batch * case_.train.seq_len * case_.model.hidden) *
+                         element_bytes(case_.train.precision);
+    BlockPass gather;
+    gather.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, {bytes}, 1.0}});
+    prepared_gather_ = prepare(gather, TaskKind::pipeline_gather);
+  }
+  return *prepared_gather_;
+}
+
+bool StepBuilder::receives_pieces(const PipelineOp& op) const {
+  const Plan& plan = case_.plan;
+  if (plan.tp == 1 || plan.pp == 1 || plan.sequence_parallel || !case_.software.pipeline_scatter_gather) return false;
+  const bool first = stage_ == 0 && op.chunk == 0;
+  const bool last = stage_ == plan.pp - 1 && op.chunk == plan.vpp - 1;
+  return op.pass == Pass::forward ? !first : !last;
+}
+
+// Data-parallel traffic runs beside the first forward passes (parameters that come back from the last step) and from
+// the first pass whose gradients are reduced.
+StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineOp>& order) const {
+  Window window{0, order.size()};
+  if (case_.plan.dp == 1) return window;
+  if (case_.plan.zero == 3) return {order.size(), 0};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (!gathered_.empty() && order[i].pass == Pass::forward && order[i].micro_batch == 0) window.gathers_until = i + 1;
+    if (reduces_in(order[i])) window.reductions_from = std::min(window.reductions_from, i);
+  }
+  return window;
+}
+
+bool StepBuilder::contraction_is_exact() const {
+  return case_.plan.tp == 1 || isolation_.always || isolation_.outside_data_traffic;
+}
+
+void StepBuilder::issue_stage(int stage) {
+  stage_ = stage;
+  ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
+  prepared_.clear();
+  prepared_gather_.reset();
+  contracted_.clear();
+  collective_costs_.clear();
+  block_ends_.clear();
+  isolation_ = {true, true};
+  if (case_.plan.tp > 1) {
+    for (std::uint32_t rank : ranks_) {
+      const auto mine = communicators_.tensor_isolation(rank);
+      isolation_.always = isolation_.always && mine.always;
+      isolation_.outside_data_traffic = isolation_.outside_data_traffic && mine.outside_data_traffic;
+    }
+  }
+  buckets_ = gradient_buckets(step_.layouts[static_cast<std::size_t>(stage)], case_.software.gradient_bytes,
+                              bucket_bytes());
+  order_.push_back(pipeline_order(case_.plan, stage, step_.micro_batches));
+  const std::vector<PipelineOp>& order = order_.back();
+  issue_parameter_gathers_before_forward();
+  const Window window = data_traffic_window(order);
+
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool beside_data_traffic = window.contains(i);
+    Span span{PerRank(ranks_.size()), PerRank(ranks_.size())};
+    if (!beside_data_traffic && contraction_is_exact()) {
+      issue_contracted(order[i], span);
+    } else {
+      issue_blocks(order[i], beside_data_traffic, span);
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      first_task_[ranks_[r]][pass_index(order[i])] = span.first[r];
+      last_task_[ranks_[r]][pass_index(order[i])] = span.last[r];
+    }
+  }
+  finish_reductions();
+}
+
+void StepBuilder::issue_contracted(const PipelineOp& op, Span& span) {
+  const ContractedPass& pass = contracted(op);
+  const TaskKind kind = op.pass == Pass::forward ? TaskKind::forward : TaskKind::backward;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const TaskId task = add_task(pass.cost[r], {kind, true, ranks_[r], op.micro_batch, static_cast<std::int16_t>(op.chunk),
+                                                -1, pass.composition[r]});
+    step_.graph.enqueue(compute_[ranks_[r]], task);
+    step_.compute_tasks[ranks_[r]].push_back(task);
+    span.first[r] = span.last[r] = task;
+  }
+}
+
+// The sum of a pass's tasks, with its collectives at their duration on idle links.
+const StepBuilder::ContractedPass& StepBuilder::contracted(const PipelineOp& op) {
+  const std::array key = {static_cast<int>(op.chunk), static_cast<int>(op.pass)};
+  const auto known = contracted_.find(key);
+  if (known != contracted_.end()) return known->second;
+
+  std::vector<Composition> sums(ranks_.size());
+  auto add = [&](const PreparedBlock& block) {
+    for (const PreparedStep& step : block) {
+      const bool pipeline = step.collective_kind == TaskKind::pipeline_gather;
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        sums[r] += step.compute[r];
+        for (const PreparedStep::Join& join : step.collectives) {
+          const auto& members = communicators_.all()[join.communicator].rank_classes;
+          if (std::find(members.begin(), members.end(), ranks_[r]) == members.end()) continue;
+          const Time latency = step_.graph.cost(join.cost).latency;
+          sums[r][pipeline ? Part::pipeline_latency : Part::tensor_latency] += latency;
+          sums[r][pipeline ? Part::pipeline_transfer : Part::tensor_transfer] += join.duration - latency;
+        }
+      }
+    }
+  };
+  if (receives_pieces(op)) add(prepared_gather());
+  const auto& blocks = step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
+  for (const Block& block : blocks) add(prepared(block.kind, block.recomputed, op.pass));
+
+  ContractedPass pass;
+  for (const Composition& sum : sums) {
+    pass.cost.push_back(constant_cost(sum.total()));
+    pass.composition.push_back(add_composition(sum));
+  }
+  return contracted_.emplace(key, std::move(pass)).first->second;
+}
+
+void StepBuilder::issue_prepared(const PreparedBlock& block, const PipelineOp& op, int block_index, bool contended,
+                                 Span& span) {
+  const TaskKind kind = op.pass == Pass::forward ? TaskKind::forward : TaskKind::backward;
+  auto issued = [&](std::size_t r, TaskId task) {
+    step_.graph.enqueue(compute_[ranks_[r]], task);
+    step_.compute_tasks[ranks_[r]].push_back(task);
+    if (!span.first[r].valid()) span.first[r] = task;
+    span.last[r] = task;
+  };
+  for (const PreparedStep& step : block) {
+    if (step.has_compute) {
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        const engine::CostId cost = contended ? step.contended[r] : step.alone[r];
+        issued(r, add_task(cost, {kind, true, ranks_[r], op.micro_batch, static_cast<std::int16_t>(op.chunk),
+                                  static_cast<std::int16_t>(block_index), step.composition[r]}));
+      }
+    }
+    for (const PreparedStep::Join& join : step.collectives) {
+      const TaskId task = add_task(join.cost, {step.collective_kind, true, join.communicator, op.micro_batch,
+                                               static_cast<std::int16_t>(op.chunk),
+                                               static_cast<std::int16_t>(block_index), 0});
+      const auto& members = communicators_.all()[join.communicator].rank_classes;
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        if (std::find(members.begin(), members.end(), ranks_[r]) != members.end()) issued(r, task);
+      }
+    }
+  }
+}
+
+void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span) {
+  const Plan& plan = case_.plan;
+  const auto& blocks = step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
+  const int count = static_cast<int>(blocks.size());
+  auto block_at = [&](int i) { return op.pass == Pass::forward ? i : count - 1 - i; };
+  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1;
+  const bool prefetches = gathers && case_.software.zero3_overlap;
+  const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
+  std::vector<PerRank> gathered(blocks.size());
+
+  // Issues the gather of the i-th block of this pass; it may start once the block before the one that runs has ended.
+  auto gather = [&](int i) {
+    const Block& block = blocks[static_cast<std::size_t>(block_at(i))];
+    const Bytes bytes{block.parameters * element_bytes(case_.train.precision)};
+    const std::size_t ended = block_ends_.size();
+    const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
+    const bool twice = op.pass == Pass::backward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
+    for (int times = twice ? 2 : 1; times > 0; --times) {
+      gathered[static_cast<std::size_t>(i)] = issue_collective(Purpose::shard, Collective::all_gather, bytes,
+                                                               TaskKind::shard_gather, after, !prefetches, op);
+    }
+  };
+
+  if (receives_pieces(op)) issue_prepared(prepared_gather(), op, -1, contended, span);
+  int next_gather = 0;
+  for (int i = 0; i < count; ++i) {
+    const int index = block_at(i);
+    const Block& block = blocks[static_cast<std::size_t>(index)];
+    if (gathers) {
+      while (next_gather <= std::min(i + ahead, count - 1)) gather(next_gather++);
+    }
+    Span block_span{PerRank(ranks_.size()), PerRank(ranks_.size())};
+    issue_prepared(prepared(block.kind, block.recomputed, op.pass), op, index, contended, block_span);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!block_span.first[r].valid()) continue;
+      if (!span.first[r].valid()) span.first[r] = block_span.first[r];
+      span.last[r] = block_span.last[r];
+      auto wait_for = [&](const PerRank& tasks) {
+        if (r < tasks.size() && tasks[r].valid()) step_.graph.add_dependency(tasks[r], block_span.first[r]);
+      };
+      if (gathers && prefetches) wait_for(gathered[static_cast<std::size_t>(i)]);
+      if (!gathered_.empty() && op.pass == Pass::forward && op.micro_batch == 0) {
+        wait_for(gathered_[static_cast<std::size_t>(op.chunk)][static_cast<std::size_t>(index)]);
+      }
+    }
+    if (gathers) block_ends_.push_back(block_span.last);
+    if (!reduces_in(op)) continue;
+    if (plan.zero == 3) {
+      if (block.parameters > 0) reduce_gradients(block.parameters, block_span.last, op);
+    } else {
+      for (const GradientBucket& bucket : buckets_) {
+        if (bucket.chunk == op.chunk && bucket.block == index) reduce_gradients(bucket.parameters, block_span.last, op);
+      }
+    }
+  }
+}
+
+Step build_step(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants,
+                const StepOptions& options) {
+  return StepBuilder(subject, cluster, constants, options).build();
+}
+
+}  // namespace foretrain

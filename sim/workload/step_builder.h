@@ -1,0 +1,127 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "sim/workload/layer_cost.h"
+#include "sim/workload/schedules/pipeline_order.h"
+#include "sim/workload/step.h"
+
+namespace foretrain {
+
+// Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
+// streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
+//
+// A pass is one task where nothing can disturb it (exact contraction), a task per block where gathers or reductions
+// hang on its blocks, and is cut at its tensor-parallel collectives where those may meet other traffic.
+class StepBuilder {
+ public:
+  StepBuilder(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants,
+              const StepOptions& options);
+  Step build();
+
+ private:
+  using TaskId = engine::TaskId;
+  // One value for each rank class of the stage in hand.
+  using PerRank = std::vector<TaskId>;
+
+  // step_builder.cpp: the passes
+  struct PreparedStep {
+    std::vector<Composition> compute;  // per rank class of the stage
+    std::vector<engine::CostId> alone, contended;  // costs of `compute`: undisturbed, or sharing its SMs
+    std::vector<std::uint32_t> composition;        // ids
+    bool has_compute = false;
+    struct Join {
+      std::uint32_t communicator;
+      engine::CostId cost;
+      Time duration;  // on idle links
+    };
+    std::vector<Join> collectives;  // one a tensor-parallel communicator of the stage
+    TaskKind collective_kind = TaskKind::tensor_collective;
+  };
+  using PreparedBlock = std::vector<PreparedStep>;
+  struct ContractedPass {
+    std::vector<engine::CostId> cost;
+    std::vector<std::uint32_t> composition;
+  };
+  struct Span {
+    PerRank first, last;
+  };
+  struct Window {  // the ops of a stage beside which its data-parallel traffic may run
+    std::size_t gathers_until = 0, reductions_from = 0;
+    bool contains(std::size_t op) const { return op < gathers_until || op >= reductions_from; }
+  };
+
+  void create_streams();
+  void issue_stage(int stage);
+  Window data_traffic_window(const std::vector<PipelineOp>& order) const;
+  void issue_contracted(const PipelineOp& op, Span& span);
+  void issue_blocks(const PipelineOp& op, bool contended, Span& span);
+  void issue_prepared(const PreparedBlock& block, const PipelineOp& op, int block_index, bool contended, Span& span);
+  const PreparedBlock& prepared(Block::Kind kind, bool recomputed, Pass pass);
+  const PreparedBlock& prepared_gather();
+  PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
+  const ContractedPass& contracted(const PipelineOp& op);
+  bool receives_pieces(const PipelineOp& op) const;
+  bool contraction_is_exact() const;
+
+  // step_data_parallel.cpp
+  void issue_parameter_gathers_before_forward();
+  PerRank issue_collective(Purpose purpose, Collective op, Bytes bytes, TaskKind kind, const PerRank& after,
+                           bool on_compute_stream, const PipelineOp& op_of);
+  CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes, TaskKind kind) const;
+  void reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op);
+  void finish_reductions();
+  bool reduces_in(const PipelineOp& op) const;
+  double bucket_bytes() const;
+  void finish_step();
+  Composition optimizer_work(const StageLayout& layout) const;
+  void gather_parameters_after_step(const PerRank& after);
+
+  // step_pipeline.cpp
+  void join_stages();
+  void send(std::uint32_t rank_class, const PipelineOp& op, const PipelineOp* next);
+  void reduce_tied_embeddings();
+
+  // Bookkeeping
+  TaskId add_task(engine::CostId cost, TaskInfo info);
+  engine::CostId constant_cost(Time duration) { return step_.graph.add_cost(duration, 0.0, 1.0, {}); }
+  std::uint32_t add_composition(const Composition& composition);
+  engine::CostId communication_cost(std::uint32_t communicator, const CollectiveCost& cost, double exposed,
+                                    bool takes_sms);
+  Time idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const;
+  std::size_t pass_index(const PipelineOp& op) const;
+
+  const Case& case_;
+  const Cluster& cluster_;
+  LayerCosts costs_;
+  Communicators communicators_;
+  double straggler_share_;
+  Step step_;
+  std::vector<engine::StreamId> compute_, data_, send_forward_, send_backward_;  // per rank class
+  std::vector<engine::ResourceId> gpu_;   // per rank class: its SMs
+  std::vector<engine::ResourceId> link_;  // per folded link
+  std::vector<std::vector<std::uint32_t>> ranks_of_stage_;
+  std::vector<std::vector<PipelineOp>> order_;  // per stage
+  // Per rank class, indexed by pass_index: the first and last task of a pass on its compute stream.
+  std::vector<std::vector<TaskId>> first_task_, last_task_;
+  std::vector<TaskId> reduced_;  // per rank class: the last gradient reduction, if any
+  std::vector<std::vector<TaskId>> tied_;  // per rank class: reductions of tied embeddings
+  std::map<std::uint32_t, engine::CostId> send_cost_;  // per communicator
+
+  // The stage in hand.
+  int stage_ = 0;
+  std::span<const std::uint32_t> ranks_;
+  Communicators::TensorIsolation isolation_;
+  std::map<std::array<int, 3>, PreparedBlock> prepared_;
+  std::optional<PreparedBlock> prepared_gather_;
+  std::map<std::array<int, 2>, ContractedPass> contracted_;
+  std::map<std::array<double, 3>, std::vector<PreparedStep::Join>> collective_costs_;
+  std::vector<GradientBucket> buckets_;
+  std::vector<std::vector<PerRank>> gathered_;  // [chunk][block]: what its first forward waits for
+  std::vector<PerRank> block_ends_;             // ends of the stage's block passes in issue order (ZeRO-3 prefetch)
+};
+
+}  // namespace foretrain

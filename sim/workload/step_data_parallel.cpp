@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <vector>
+
+#include "sim/workload/step_builder.h"
+
+namespace foretrain {
+namespace {
+
+// ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others accumulate and
+// reduce in the last one.
+bool reduces_every_micro_batch(const Case& c) {
+  return c.plan.zero == 3 || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
+}
+
+}  // namespace
+
+double StepBuilder::bucket_bytes() const {
+  return case_.software.gradient_bucket_bytes(case_.plan.dp, case_.plan.overlap.grad_reduce);
+}
+
+bool StepBuilder::reduces_in(const PipelineOp& op) const {
+  const Plan& plan = case_.plan;
+  if (plan.dp == 1 || op.pass == Pass::forward) return false;
+  if (plan.zero < 3 && !plan.overlap.grad_reduce && !reduces_every_micro_batch(case_)) return false;
+  return reduces_every_micro_batch(case_) || op.micro_batch == step_.micro_batches - 1;
+}
+
+// What a data-parallel collective costs the way the framework does it.
+CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
+                                               TaskKind kind) const {
+  const Software& software = case_.software;
+  if (kind == TaskKind::parameter_gather && software.zero1_return_by_broadcast) {
+    // Every rank broadcasts its part in turn. One follows the other through the ring's pipeline, so each pays the
+    // latency of a small message and only the first the filling of the pipeline.
+    const double ranks = case_.plan.shard_ranks();
+    CollectiveCost cost = communicators_.cost(rank, purpose, Collective::broadcast, bytes / ranks);
+    cost.latency += communicators_.cost(rank, purpose, Collective::broadcast, {8.0}).latency * (ranks - 1);
+    cost.wire_bytes *= ranks;
+    return cost;
+  }
+  CollectiveCost cost = communicators_.cost(rank, purpose, op, bytes);
+  if (case_.plan.zero == 3 && software.zero3_single_network_flow) {
+    cost.cap = std::min(cost.cap, communicators_.one_nic(rank, purpose));
+  }
+  return cost;
+}
+
+// Issues one collective on every communicator of the stage; the task of each rank class comes back. `after` holds what
+// each rank class must have done before (nothing where invalid).
+StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective op, Bytes bytes, TaskKind kind,
+                                                   const PerRank& after, bool on_compute_stream,
+                                                   const PipelineOp& op_of) {
+  PerRank tasks(ranks_.size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (tasks[r].valid()) continue;
+    const CollectiveCost cost = data_parallel_cost(ranks_[r], purpose, op, bytes, kind);
+    const auto communicator = communicators_.find(ranks_[r], purpose, cost.algorithm);
+    if (!communicator) continue;
+    const TaskId task = add_task(communication_cost(*communicator, cost, 1.0, !on_compute_stream),
+                                 {kind, on_compute_stream, *communicator, op_of.micro_batch,
+                                  static_cast<std::int16_t>(op_of.chunk), -1, 0});
+    const auto& members = communicators_.all()[*communicator].rank_classes;
+    for (std::size_t other = 0; other < ranks_.size(); ++other) {
+      if (std::find(members.begin(), members.end(), ranks_[other]) == members.end()) continue;
+      tasks[other] = task;
+      const std::uint32_t rank = ranks_[other];
+      step_.graph.enqueue(on_compute_stream ? compute_[rank] : data_[rank], task);
+      if (on_compute_stream) step_.compute_tasks[rank].push_back(task);
+      if (other < after.size() && after[other].valid()) step_.graph.add_dependency(after[other], task);
+    }
+  }
+  return tasks;
+}
+
+void StepBuilder::reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op) {
+  const Plan& plan = case_.plan;
+  const Bytes bytes{parameters * case_.software.gradient_bytes};
+  // ZeRO-3 without overlap reduces on the compute stream as it gathers there.
+  const bool serial = plan.zero == 3 && !case_.software.zero3_overlap;
+  auto issue = [&](Purpose purpose, Collective collective, Bytes amount) {
+    const PerRank tasks =
+        issue_collective(purpose, collective, amount, TaskKind::gradient_reduce, after, serial, op);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
+    }
+  };
+  if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
+    issue(Purpose::data, Collective::all_reduce, bytes);
+    return;
+  }
+  issue(Purpose::shard, Collective::reduce_scatter, bytes);
+  if (plan.shard_ranks() < plan.dp) issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+}
+
+// Gradients that do not hide under the backward pass are reduced when the last one has ended.
+void StepBuilder::finish_reductions() {
+  const Plan& plan = case_.plan;
+  if (plan.dp == 1 || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
+  const PipelineOp& last = order_.back().back();
+  PerRank ends(ranks_.size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r) ends[r] = last_task_[ranks_[r]][pass_index(last)];
+  for (const GradientBucket& bucket : buckets_) reduce_gradients(bucket.parameters, ends, last);
+}
+
+// ZeRO-1 and -2 update a shard each and gather the parameters back, in buckets as the gradients. With overlap the
+// gather of a step runs beside the next step's first forward passes: a step in the steady state starts with it.
+void StepBuilder::issue_parameter_gathers_before_forward() {
+  gathered_.clear();
+  const Plan& plan = case_.plan;
+  const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
+  if (!gathers || !plan.overlap.param_gather) return;
+  const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
+  for (const Chunk& chunk : layout.chunks) gathered_.emplace_back(chunk.blocks.size());
+  // A bucket closes at its first block in forward order; blocks behind it belong to it until the next bucket's.
+  for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+    const Bytes bytes{bucket->parameters * element_bytes(case_.train.precision)};
+    gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)] =
+        issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, {}, false,
+                         {Pass::forward, 0, bucket->chunk});
+  }
+}
+
+void StepBuilder::gather_parameters_after_step(const PerRank& after) {
+  const Plan& plan = case_.plan;
+  const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
+  if (!gathers || plan.overlap.param_gather) return;
+  buckets_ = gradient_buckets(step_.layouts[static_cast<std::size_t>(stage_)], case_.software.gradient_bytes,
+                              bucket_bytes());
+  for (const GradientBucket& bucket : buckets_) {
+    const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
+    issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
+                     {Pass::forward, -1, -1});
+  }
+}
+
+Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
+  const Plan& plan = case_.plan;
+  const double shards = plan.shard_ranks();
+  const double held = layout.parameters() / shards;
+  // SGD keeps no moments: it reads and writes two of AdamW's four states.
+  const double traffic = case_.software.optimizer_traffic_bytes * (case_.train.optimizer == Optimizer::sgd ? 0.5 : 1.0);
+  // Norm, clip and zeroing pass over the gradients a rank keeps.
+  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.parameters() / (plan.zero >= 2 ? shards : 1.0) : 0.0;
+  const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);
+  Composition composition;
+  composition[Part::memory] = to_time(time.memory);
+  composition[Part::kernel_latency] = to_time(time.latency);
+  return composition;
+}
+
+void StepBuilder::finish_step() {
+  // The norm needs every gradient of every rank: a synchronisation of the whole job, as long as a tiny all-reduce.
+  TaskId norm;
+  if (case_.train.clip_gradients && case_.plan.gpus() > 1) {
+    norm = add_task(constant_cost(to_time(communicators_.job_wide_latency())), {TaskKind::gradient_norm, false, 0, -1, -1, -1, 0});
+  }
+  std::vector<TaskId> ends;
+  for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
+    const auto stage = static_cast<std::size_t>(step_.stage[rank]);
+    std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
+    if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
+    const Composition work = optimizer_work(step_.layouts[stage]);
+    const TaskId optimizer = add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
+    step_.graph.enqueue(compute_[rank], optimizer);
+    step_.compute_tasks[rank].push_back(optimizer);
+    for (TaskId wait : waits) step_.graph.add_dependency(wait, norm.valid() ? norm : optimizer);
+    for (TaskId tie : tied_[rank]) step_.graph.add_dependency(tie, norm.valid() ? norm : optimizer);
+    if (norm.valid()) step_.graph.add_dependency(norm, optimizer);
+    ends.push_back(optimizer);
+  }
+  for (int stage = 0; stage < case_.plan.pp; ++stage) {
+    stage_ = stage;
+    ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
+    PerRank optimizers;
+    for (std::uint32_t rank : ranks_) optimizers.push_back(ends[rank]);
+    gather_parameters_after_step(optimizers);
+  }
+  Composition overhead;
+  overhead[Part::other] = to_time({case_.software.step_overhead_ms * 1e-3});
+  const std::uint32_t overhead_id = add_composition(overhead);
+  const engine::CostId overhead_cost = constant_cost(overhead.total());
+  for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
+    const TaskId task = add_task(overhead_cost, {TaskKind::step_overhead, true, rank, -1, -1, -1, overhead_id});
+    step_.graph.enqueue(compute_[rank], task);
+    step_.compute_tasks[rank].push_back(task);
+  }
+}
+
+}  // namespace foretrain
