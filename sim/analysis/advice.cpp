@@ -110,17 +110,19 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
   if (fitting.empty()) {
     // Everything at once, on more and more GPUs.
     Change all{"", subject};
-    for (const Reduction& step : {Reduction(smallest_micro_batch), Reduction(full_recompute), Reduction(highest_zero)}) {
+    for (const Reduction& step : {Reduction(smallest_micro_batch), Reduction(full_recompute), Reduction(highest_zero),
+                                       Reduction(higher_zero)}) {
       if (const auto change = step(all.changed)) all = {all.what + change->what + ", ", change->changed};
     }
-    for (int factor = 2; factor <= 64; factor *= 2) {
+    for (int factor = 1; factor <= 64; factor *= 2) {
       Case more = all.changed;
-      if (more.cluster.nics == 0 && subject.cluster.gpus * factor > subject.cluster.gpus_per_node) break;
+      if (factor > 1 && more.cluster.nics == 0 && subject.cluster.gpus * factor > subject.cluster.gpus_per_node) break;
       more.cluster.gpus = subject.cluster.gpus * factor;
       more.plan.dp = subject.plan.dp * factor;
       more.train.global_batch = subject.train.global_batch * factor;
       const std::size_t before = fitting.size();
-      consider({fmt::format("{}{} GPUs", all.what, more.cluster.gpus), more});
+      const std::string reductions = all.what.substr(0, all.what.size() - std::min<std::size_t>(2, all.what.size()));
+      consider({factor == 1 ? reductions : fmt::format("{}{} GPUs", all.what, more.cluster.gpus), more});
       if (fitting.size() > before) break;
     }
   }

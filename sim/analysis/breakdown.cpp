@@ -9,11 +9,11 @@ namespace {
 using engine::Schedule;
 using engine::TaskId;
 
-// What a wait for this task, or the task itself, counts as.
-Cause cause_of(const TaskInfo& task, int zero, bool pipelined) {
+// What a task on a GPU's own stream counts as, other than the passes themselves.
+Cause cause_of(const TaskInfo& task, int zero) {
   switch (task.kind) {
     case TaskKind::forward:
-    case TaskKind::backward: return pipelined ? Cause::bubble : Cause::dp_comm;  // somebody else's pass
+    case TaskKind::backward: return Cause::compute;
     case TaskKind::tensor_collective: return Cause::tp_comm;
     case TaskKind::pipeline_gather:
     case TaskKind::pipeline_transfer: return Cause::pp_comm;
@@ -26,6 +26,17 @@ Cause cause_of(const TaskInfo& task, int zero, bool pipelined) {
     case TaskKind::step_overhead: return Cause::other;
   }
   return Cause::other;
+}
+
+// What waiting for a task counts as. A pass that is waited for is somebody else's, with all that it consists of.
+Cause cause_of_wait(const TaskInfo& task, int zero, bool pipelined) {
+  switch (task.kind) {
+    case TaskKind::forward:
+    case TaskKind::backward:
+    case TaskKind::tensor_collective:
+    case TaskKind::pipeline_gather: return pipelined ? Cause::bubble : Cause::dp_comm;
+    default: return cause_of(task, zero);
+  }
 }
 
 class Blamer {
@@ -57,7 +68,7 @@ class Blamer {
   void add_wait(Breakdown& sum, Time from, Time to, TaskId closed_by) const {
     while (to > from && closed_by.valid()) {
       const Time begin = std::max(from, schedule_.start[closed_by.index()]);
-      sum[cause_of(step_.tasks[closed_by.index()], zero_, pipelined_)] += to - begin;
+      sum[cause_of_wait(step_.tasks[closed_by.index()], zero_, pipelined_)] += to - begin;
       to = begin;
       closed_by = schedule_.released_by[closed_by.index()];
     }
@@ -68,7 +79,7 @@ class Blamer {
     const TaskInfo& info = step_.tasks[task.index()];
     const Time elapsed = schedule_.end[task.index()] - schedule_.start[task.index()];
     if (info.kind != TaskKind::forward && info.kind != TaskKind::backward) {
-      sum[cause_of(info, zero_, pipelined_)] += elapsed;
+      sum[cause_of(info, zero_)] += elapsed;
       return;
     }
     const Composition& made_of = step_.compositions[info.composition];

@@ -72,6 +72,9 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
 // Peak memory over a simulated step, per stage.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);
 
+// What a rank class still holds when the step has ended: its static parts, if the books balance.
+MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class);
+
 // Which case wins and why, in one sentence with a number.
 struct Verdict {
   std::string winner;   // empty if no case fits

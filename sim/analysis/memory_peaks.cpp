@@ -73,6 +73,12 @@ class MemoryWalk {
 
 }  // namespace
 
+MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class) {
+  MemoryWalk walk(memory);
+  for (engine::TaskId task : step.compute_tasks[rank_class]) walk.visit(step.tasks[task.index()]);
+  return walk.finish();
+}
+
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
   const std::vector<StageMemory> memories = stage_memories(subject, step.layouts);
   std::vector<StagePeak> peaks;

@@ -64,17 +64,22 @@ std::string reason(const CaseReport& winner, const CaseReport& second, Scenario:
   return text + fmt::format("{} spends {}, {} {}", winner.name, spends(winner), second.name, spends(second));
 }
 
-}  // namespace
+// Cases that do the same work can be compared; others cannot.
+bool same_work(const CaseReport& a, const CaseReport& b) {
+  const Model &x = a.subject.model, &y = b.subject.model;
+  return a.subject.train.seq_len == b.subject.train.seq_len && x.layers == y.layers && x.hidden == y.hidden &&
+         x.parameters() == y.parameters();
+}
 
-Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) {
+Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group) {
   std::vector<const CaseReport*> fitting;
   std::string missing;
-  for (const CaseReport& r : reports) {
-    if (r.fits) {
-      fitting.push_back(&r);
+  for (const CaseReport* r : group) {
+    if (r->fits) {
+      fitting.push_back(r);
     } else {
-      missing += fmt::format("{}{} does not fit ({:.1f} GiB missing a GPU)", missing.empty() ? "" : ", ", r.name,
-                             (r.memory[r.fullest].needed - r.capacity).value / kGiB);
+      missing += fmt::format("{}{} does not fit ({:.1f} GiB missing a GPU)", missing.empty() ? "" : ", ", r->name,
+                             (r->memory[r->fullest].needed - r->capacity).value / kGiB);
     }
   }
   Verdict verdict;
@@ -82,10 +87,13 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) 
     verdict.because = "no case fits: " + missing;
     return verdict;
   }
-  const bool by_cost = scenario.ask == Scenario::Ask::cheaper &&
-                       std::all_of(fitting.begin(), fitting.end(), [](const auto* r) { return r->cost_per_billion_tokens.has_value(); });
+  const bool by_cost =
+      ask == Scenario::Ask::cheaper && std::all_of(fitting.begin(), fitting.end(), [&](const auto* r) {
+        return r->cost_per_billion_tokens && r->subject.price->currency == fitting.front()->subject.price->currency;
+      });
   auto measure = [&](const CaseReport* r) { return by_cost ? *r->cost_per_billion_tokens : per_token(*r); };
-  std::stable_sort(fitting.begin(), fitting.end(), [&](const auto* a, const auto* b) { return measure(a) < measure(b); });
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [&](const auto* a, const auto* b) { return measure(a) < measure(b); });
   const CaseReport& winner = *fitting.front();
   verdict.winner = winner.name;
   if (fitting.size() == 1) {
@@ -95,9 +103,37 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) 
   }
   const CaseReport& second = *fitting[1];
   verdict.ratio = measure(&second) / measure(&winner);
-  verdict.because = fmt::format("{} is {:.2f} x {} than {}: {}", winner.name, verdict.ratio, by_cost ? "cheaper" : "faster",
-                                second.name, reason(winner, second, scenario.ask));
+  verdict.because = fmt::format("{} is {:.2f} x {} than {}: {}", winner.name, verdict.ratio,
+                                by_cost ? "cheaper" : "faster", second.name, reason(winner, second, ask));
   if (!missing.empty()) verdict.because += "; " + missing;
+  return verdict;
+}
+
+}  // namespace
+
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) {
+  if (reports.size() == 1) {
+    const CaseReport& only = reports.front();
+    Verdict verdict = judge_group(scenario.ask, {&only});
+    if (only.fits) {
+      verdict.because = fmt::format("{} takes {:.4g} s a step ({:.1f} % MFU): it spends {}", only.name,
+                                    only.step_time.seconds(), 100 * only.mfu, spends(only));
+    }
+    return verdict;
+  }
+  std::vector<std::vector<const CaseReport*>> groups;
+  for (const CaseReport& r : reports) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same_work(*g.front(), r); });
+    if (group == groups.end()) groups.push_back({&r});
+    else group->push_back(&r);
+  }
+  // The question is about the first case's work; the rest is added.
+  Verdict verdict;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Verdict part = judge_group(scenario.ask, groups[i]);
+    if (i == 0) verdict = part;
+    else verdict.because += fmt::format(". With {}: {}", groups[i].front()->subject.model.name, part.because);
+  }
   return verdict;
 }
 

@@ -112,15 +112,12 @@ engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, const
                                                bool takes_sms) {
   const Communicator& c = communicators_.all()[communicator];
   std::vector<engine::ResourceUse> uses;
-  double rate = cost.cap.value;
-  for (const Communicator::LinkUse& use : c.uses) {
-    uses.push_back({link_[use.link], use.bytes_per_unit});
-    rate = std::min(rate, communicators_.links()[use.link].rate / use.bytes_per_unit);
-  }
+  for (const Communicator::LinkUse& use : c.uses) uses.push_back({link_[use.link], use.bytes_per_unit});
+  // At the rate it reaches on idle links the kernel takes its share of the SMs.
   const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
-  if (takes_sms && sm_share > 0 && std::isfinite(rate)) {
+  if (takes_sms && sm_share > 0 && std::isfinite(cost.cap.value)) {
     for (std::uint32_t member : c.rank_classes) {
-      uses.push_back({gpu_[member], sm_share * kPicosecondsPerSecond / rate});
+      uses.push_back({gpu_[member], sm_share * kPicosecondsPerSecond / cost.cap.value});
     }
   }
   return step_.graph.add_cost(to_time(cost.latency * exposed), cost.wire_bytes.value * exposed, cost.cap.value, uses,

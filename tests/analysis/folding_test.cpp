@@ -1,0 +1,130 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/cases.h"
+
+using namespace foretrain;
+using namespace foretrain::testing;
+
+namespace {
+
+const std::string kSmallGpt =
+    "model: {arch: gpt, layers: 8, hidden: 2048, heads: 16, ffn: 8192, vocab: 51200}\n"
+    "software: megatron-lm\n";
+const std::string kSmallLlama =
+    "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
+    "software: torch-fsdp\n";
+
+const std::string kA100Node = "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n";
+std::string a100_nodes(int nodes, int nics) {
+  return "cluster: {gpu: a100-sxm4-80gb, gpus: " + std::to_string(8 * nodes) +
+         ", gpus_per_node: 8, intra: nvswitch, nics: " + std::to_string(nics) + ", nic_gbps: 200, net: infiniband}\n";
+}
+std::string train(int batch) { return "train: {seq_len: 1024, global_batch: " + std::to_string(batch) + ", precision: bf16}\n"; }
+
+struct PlanKind {
+  std::string name;
+  std::string yaml;
+};
+
+const std::vector<PlanKind>& plan_kinds() {
+  static const std::vector<PlanKind> kinds = {
+      {"data parallel", kSmallGpt + kA100Node + train(32) + "plan: {dp: 8, micro_batch: 2}"},
+      {"data parallel, no overlap",
+       kSmallGpt + kA100Node + train(32) + "plan: {dp: 8, micro_batch: 2, overlap: {grad_reduce: false}}"},
+      {"ZeRO-1 with gathers beside the forward pass",
+       kSmallGpt + kA100Node + train(32) +
+           "plan: {zero: 1, micro_batch: 2, overlap: {grad_reduce: true, param_gather: true}}"},
+      {"ZeRO-2, every micro-batch",
+       kSmallLlama + kA100Node + train(32) + "plan: {zero: 2, micro_batch: 2, recompute: full}"},
+      {"FSDP", kSmallLlama + kA100Node + train(16) + "plan: {zero: 3, micro_batch: 1}"},
+      {"ZeRO-3, serial",
+       "model: {arch: llama, layers: 4, hidden: 2048, heads: 16, ffn: 5632, vocab: 32000}\nsoftware: deepspeed\n" +
+           a100_nodes(2, 8) + train(16) + "plan: {zero: 3, micro_batch: 1, recompute: full}"},
+      {"HSDP over two nodes",
+       kSmallLlama + a100_nodes(2, 4) + train(16) + "plan: {zero: 3, shard_group: 8, micro_batch: 1}"},
+      {"tensor and data parallel on the same links",
+       kSmallGpt + kA100Node + train(32) + "plan: {tp: 4, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"tensor parallel with sequence parallel over nodes",
+       kSmallGpt + a100_nodes(4, 8) + train(32) +
+           "plan: {tp: 8, pp: 2, sequence_parallel: true, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"tensor parallel across nodes", kSmallGpt + a100_nodes(2, 8) + train(8) + "plan: {tp: 16, micro_batch: 2}"},
+      {"tensor, pipeline and data parallel in one node",
+       kSmallGpt + kA100Node + train(32) + "plan: {tp: 2, pp: 2, micro_batch: 2}"},
+      {"1F1B over nodes", kSmallGpt + a100_nodes(2, 4) + train(64) + "plan: {pp: 4, micro_batch: 2}"},
+      {"1F1B with ZeRO-1 and overlap",
+       kSmallGpt + a100_nodes(2, 4) + train(64) + "plan: {pp: 4, zero: 1, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"interleaved", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, vpp: 2, micro_batch: 2}"},
+      {"GPipe", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, schedule: gpipe, micro_batch: 2}"},
+      {"PCIe through host memory",
+       kSmallLlama + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" + train(16) +
+           "plan: {zero: 2, micro_batch: 1}"},
+      {"PCIe switches",
+       kSmallGpt + "cluster: {gpu: a100-pcie-80gb, gpus: 8, gpus_per_node: 8, intra: pcie-switch}\n" + train(32) +
+           "plan: {tp: 2, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"NVLink pairs",
+       kSmallLlama + "cluster: {gpu: a100-pcie-80gb, gpus: 4, gpus_per_node: 4, intra: nvlink-pairs}\n" + train(8) +
+           "plan: {zero: 3, micro_batch: 1}"},
+      {"NVLink mesh of V100",
+       "model: {arch: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 51200}\nsoftware: megatron-lm\n"
+       "cluster: {gpu: v100-sxm2-32gb, gpus: 8, gpus_per_node: 8, intra: nvlink-mesh}\n"
+       "train: {seq_len: 1024, global_batch: 16, precision: fp16, attention: standard}\n"
+       "plan: {tp: 2, micro_batch: 1, overlap: {grad_reduce: true}}"},
+      {"one NIC for a node", kSmallGpt + a100_nodes(4, 1) + train(64) + "plan: {tp: 2, micro_batch: 2}"},
+      {"64 GPUs, three ways", kSmallGpt + a100_nodes(8, 4) + train(64) + "plan: {tp: 2, pp: 4, micro_batch: 2}"},
+      {"a slow NIC",
+       kSmallGpt +
+           "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, "
+           "net: infiniband, overrides: [{link: nic, node: 1, index: 3, factor: 0.25}]}\n" +
+           train(32) + "plan: {tp: 4, micro_batch: 2}"},
+  };
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("folding symmetric ranks changes no picosecond") {
+  for (const PlanKind& kind : plan_kinds()) {
+    CAPTURE(kind.name);
+    const Case subject = case_of(kind.yaml);
+    const CaseReport folded = simulate_plainly(subject);
+    const CaseReport unfolded = simulate_plainly(subject, Communicators::Folding::none);
+    CHECK(folded.step_time.ps == unfolded.step_time.ps);
+    CHECK(unfolded.step.simulated_ranks == subject.plan.gpus());
+    CHECK(folded.step.simulated_ranks <= unfolded.step.simulated_ranks);
+    // Each GPU's own account is the same too, not only the end.
+    for (std::size_t i = 0; i < kCauses; ++i) {
+      CAPTURE(std::string(to_string(static_cast<Cause>(i))));
+      CHECK(folded.breakdown.parts[i].ps == unfolded.breakdown.parts[i].ps);
+    }
+  }
+}
+
+TEST_CASE("symmetric jobs fold to one rank a stage") {
+  CHECK(simulate_plainly(case_of(plan_kinds()[0].yaml)).step.simulated_ranks == 1);
+  const Case pipeline = case_of(
+      "model: gpt-3-175b\nsoftware: megatron-lm\ncluster: {gpu: a100-sxm4-80gb, gpus: 1024, gpus_per_node: 8, "
+      "intra: nvswitch, nics: 8, nic_gbps: 200, net: infiniband}\n"
+      "train: {seq_len: 2048, global_batch: 1536, precision: fp16}\nplan: {tp: 8, pp: 16, micro_batch: 1}");
+  CHECK(simulate_plainly(pipeline).step.simulated_ranks == 16);
+}
+
+TEST_CASE("the breakdown of every GPU adds up to the step time exactly") {
+  for (const PlanKind& kind : plan_kinds()) {
+    CAPTURE(kind.name);
+    const CaseReport report = simulate_plainly(case_of(kind.yaml));
+    CHECK(report.breakdown.total() == report.step_time);
+    for (const Breakdown& rank : report.per_class) CHECK(rank.total() == report.step_time);
+    for (const Breakdown& rank : report.per_class) {
+      for (const Time& part : rank.parts) CHECK(part >= Time::zero());
+    }
+  }
+}
+
+TEST_CASE("elasticities add up to one") {
+  for (const PlanKind& kind : plan_kinds()) {
+    CAPTURE(kind.name);
+    double sum = 0;
+    for (const auto& [name, value] : simulate_plainly(case_of(kind.yaml)).elasticity.named()) sum += value;
+    CHECK(sum == doctest::Approx(1.0).epsilon(1e-9));
+  }
+}
