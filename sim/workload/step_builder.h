@@ -76,6 +76,7 @@ class StepBuilder {
   void finish_reductions();
   bool reduces_in(const PipelineOp& op) const;
   double bucket_bytes() const;
+  std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
   Composition optimizer_work(const StageLayout& layout) const;
   void gather_parameters_after_step(const PerRank& after);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "sim/workload/step_builder.h"
@@ -102,6 +103,12 @@ void StepBuilder::finish_reductions() {
   for (const GradientBucket& bucket : buckets_) reduce_gradients(bucket.parameters, ends, last);
 }
 
+// Parameters come back in buckets as the gradients went, or all at once by one broadcast a rank.
+std::vector<GradientBucket> StepBuilder::gather_buckets() const {
+  const double size = case_.software.zero1_return_by_broadcast ? std::numeric_limits<double>::infinity() : bucket_bytes();
+  return gradient_buckets(step_.layouts[static_cast<std::size_t>(stage_)], case_.software.gradient_bytes, size);
+}
+
 // ZeRO-1 and -2 update a shard each and gather the parameters back, in buckets as the gradients. With overlap the
 // gather of a step runs beside the next step's first forward passes: a step in the steady state starts with it.
 void StepBuilder::issue_parameter_gathers_before_forward() {
@@ -112,7 +119,8 @@ void StepBuilder::issue_parameter_gathers_before_forward() {
   const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
   for (const Chunk& chunk : layout.chunks) gathered_.emplace_back(chunk.blocks.size());
   // A bucket closes at its first block in forward order; blocks behind it belong to it until the next bucket's.
-  for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+  const std::vector<GradientBucket> buckets = gather_buckets();
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
     const Bytes bytes{bucket->parameters * element_bytes(case_.train.precision)};
     gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)] =
         issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, {}, false,
@@ -124,9 +132,7 @@ void StepBuilder::gather_parameters_after_step(const PerRank& after) {
   const Plan& plan = case_.plan;
   const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
   if (!gathers || plan.overlap.param_gather) return;
-  buckets_ = gradient_buckets(step_.layouts[static_cast<std::size_t>(stage_)], case_.software.gradient_bytes,
-                              bucket_bytes());
-  for (const GradientBucket& bucket : buckets_) {
+  for (const GradientBucket& bucket : gather_buckets()) {
     const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
     issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
                      {Pass::forward, -1, -1});
