@@ -20,7 +20,7 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   const double tokens = static_cast<double>(c.train.global_batch * c.train.seq_len);
   const ForwardFlops forward = forward_flops(c.model, tokens, c.train.seq_len);
   StepFlops flops{3.0 * forward.total().value, 0.0};
-  if (c.plan.recompute.mode == Recompute::Mode::selective && c.train.attention == AttentionKernel::standard) {
+  if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     flops.recomputed = forward.attention_core.value;
   } else {
     double layers = 0, again = 0;

@@ -103,13 +103,7 @@ std::vector<std::pair<std::string, Bytes>> MemoryParts::named() const {
 Bytes kept_activations_of_layer(const Case& c, bool recomputed) {
   const double scale = tokens_of(c) * precision_scale(c);
   if (recomputed) return {checkpoint_per_token(c) * scale};
-  if (c.plan.recompute.mode == Recompute::Mode::selective) {
-    if (c.software.selective_is_every_other_layer) {
-      return {(kept_per_token(c, false) + checkpoint_per_token(c)) / 2 * scale};
-    }
-    return {kept_per_token(c, true) * scale};
-  }
-  return {kept_per_token(c, false) * scale};
+  return {kept_per_token(c, c.plan.recompute.of_attention_core(c.software)) * scale};
 }
 
 std::vector<StageMemory> stage_memories(const Case& c, const std::vector<StageLayout>& layouts) {

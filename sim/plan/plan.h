@@ -41,6 +41,11 @@ struct Recompute {
   };
   Mode mode = Mode::none;
   std::int64_t blocks = 0;
+
+  // Selective recompute of the attention core, which is what most frameworks mean by it; some redo every second layer.
+  bool of_attention_core(const Software& software) const {
+    return mode == Mode::selective && !software.selective_is_every_other_layer;
+  }
 };
 
 // How the job is spread over the GPUs, after defaults are filled in.

@@ -17,6 +17,17 @@ double layer_parameters_on_rank(const Model& m, int tp) {
   return matrices + biases_and_norms / (m.family == Model::Family::gpt ? tp : 1);
 }
 
+// Whether the n-th layer of a stage runs its forward again in the backward pass.
+bool is_recomputed(const Recompute& recompute, const Software& software, std::int64_t n) {
+  switch (recompute.mode) {
+    case Recompute::Mode::none: return false;
+    case Recompute::Mode::full: return true;
+    case Recompute::Mode::blocks: return n < recompute.blocks;
+    case Recompute::Mode::selective: return software.selective_is_every_other_layer && n % 2 == 0;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::int64_t Chunk::layers() const {
@@ -53,8 +64,7 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
     for (std::int64_t l = 0; l < layers[global]; ++l) {
       std::int64_t of_stage = l;  // index among the stage's layers: recompute {blocks: N} takes the first N
       for (const Chunk& earlier : stage.chunks) of_stage += earlier.layers();
-      const bool recomputed = plan.recompute.mode == Recompute::Mode::full ||
-                              (plan.recompute.mode == Recompute::Mode::blocks && of_stage < plan.recompute.blocks);
+      const bool recomputed = is_recomputed(plan.recompute, software, of_stage);
       chunk.blocks.push_back({Block::Kind::layer, layer, recomputed});
     }
     if (global + 1 == layers.size()) {

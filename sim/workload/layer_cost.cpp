@@ -141,7 +141,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
   };
   KernelTime core = attention_core(c, s, Pass::backward);
   // Flash kernels keep no scores, so there is nothing for selective recompute to do again.
-  if (c.plan.recompute.mode == Recompute::Mode::selective && c.train.attention == AttentionKernel::standard) {
+  if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     core += attention_core(c, s, Pass::forward);
   }
   BlockPass block;

@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/config/catalogue.h"
+#include "sim/config/quote.h"
+#include "sim/report/catalogue_text.h"
+
+namespace foretrain::cli {
+namespace {
+
+using config::Node;
+
+struct CatalogOptions : CommonOptions {
+  std::string kind, name;
+};
+
+struct Kind {
+  const char* name;      // as the user writes it
+  const char* singular;  // accepted as well
+  const char* folder;
+  const char* what;  // in messages
+};
+constexpr std::array<Kind, 5> kKinds = {{{"models", "model", "/configs/models", "model"},
+                                         {"gpus", "gpu", "/hardware/gpus", "GPU"},
+                                         {"nodes", "node", "/hardware/nodes", "node"},
+                                         {"fabrics", "fabric", "/hardware/fabrics", "fabric"},
+                                         {"software", "software", "/configs/software", "software profile"}}};
+
+std::string text_at(const Node& node, std::initializer_list<const char*> keys) {
+  const Node* at = &node;
+  for (const char* key : keys) {
+    at = at->is_map() ? at->find(key) : nullptr;
+    if (at == nullptr) return "";
+  }
+  return at->is_scalar() ? at->scalar() : "";
+}
+
+std::string summary_of(const Kind& kind, const Node& node) {
+  const auto with = [&](std::initializer_list<const char*> keys, const char* unit) {
+    const std::string text = text_at(node, keys);
+    return text.empty() ? "" : text + unit;
+  };
+  std::vector<std::string> parts = {text_at(node, {"description"})};
+  if (kind.name == std::string_view("models")) {
+    parts = {with({"params_b"}, "e9 parameters"), with({"layers"}, " layers"), "hidden " + text_at(node, {"hidden"}),
+             text_at(node, {"arch"})};
+  } else if (kind.name == std::string_view("gpus")) {
+    parts = {with({"memory", "nominal_gb"}, " GB"), with({"memory", "bandwidth_gbs"}, " GB/s"),
+             with({"dense_tflops", "fp16"}, " TFLOP/s fp16"), text_at(node, {"architecture"})};
+  } else if (kind.name == std::string_view("software")) {
+    parts = {with({"inherits"}, " with changes")};
+  }
+  std::erase(parts, "");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> aliases_of(const Node& node) {
+  std::vector<std::string> aliases;
+  const Node* listed = node.is_map() ? node.find("aliases") : nullptr;
+  if (listed == nullptr || !listed->is_sequence()) return aliases;
+  for (const Node& item : listed->sequence()) {
+    if (item.is_scalar()) aliases.push_back(item.scalar());
+  }
+  return aliases;
+}
+
+std::vector<report::CatalogueEntry> list(const Kind& kind, const config::Catalogue& catalogue,
+                                         Diagnostics& diagnostics) {
+  std::vector<report::CatalogueEntry> entries;
+  for (const std::string& name : catalogue.names()) {
+    if (const auto found = catalogue.find(name, {}, diagnostics)) {
+      entries.push_back({found->name, summary_of(kind, *found->node), aliases_of(*found->node)});
+    }
+  }
+  return entries;
+}
+
+// The file itself, with its comments and sources.
+std::string file_text(const Node& node) {
+  std::ifstream file(node.position.file ? *node.position.file : "", std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+int show(const CatalogOptions& options, const config::Catalogue& catalogue) {
+  Diagnostics diagnostics;
+  const auto found = catalogue.find(options.name, {}, diagnostics);
+  print(diagnostics, options.quiet);
+  if (!found || diagnostics.has_errors()) return kBadInput;
+  return deliver(options, [&] { return file_text(*found->node); },
+                 {{options.json, [&] { return report::node_json(*found->node); }}});
+}
+
+int list_all(const CatalogOptions& options, const Kind& kind, const config::Catalogue& catalogue) {
+  Diagnostics diagnostics;
+  const std::vector<report::CatalogueEntry> entries = list(kind, catalogue, diagnostics);
+  print(diagnostics, options.quiet);
+  if (diagnostics.has_errors()) return kBadInput;
+  return deliver(options, [&] { return report::catalogue_table(kind.name, entries, standard_output()); },
+                 {{options.json, [&] { return report::catalogue_json(kind.name, entries); }}});
+}
+
+int catalog(const CatalogOptions& options) {
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                 [&](const Kind& k) { return options.kind == k.name || options.kind == k.singular; });
+  if (kind == kKinds.end()) {
+    std::vector<std::string> names;
+    for (const Kind& k : kKinds) names.emplace_back(k.name);
+    return fail(fmt::format("there is no catalogue {}; there are {}{}", config::in_quotes(options.kind),
+                            fmt::join(names, ", "), did_you_mean(options.kind, names)));
+  }
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  print(diagnostics, options.quiet);
+  if (!data) return kBadInput;
+  const config::Catalogue catalogue(data->path + kind->folder, kind->what);
+  return options.name.empty() ? list_all(options, *kind, catalogue) : show(options, catalogue);
+}
+
+}  // namespace
+
+Command catalog_command(CLI::App& program) {
+  CLI::App& parser = *program.add_subcommand("catalog", "list or show the models, GPUs, nodes ... a scenario can name");
+  const auto options = std::make_shared<CatalogOptions>();
+  parser.add_option("KIND", options->kind, "models, gpus, nodes, fabrics or software")->required();
+  parser.add_option("NAME", options->name, "show this one: a name or another name of it");
+  add_output_options(parser, *options, false);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain catalog gpus\n"
+      "  foretrain catalog models 7b\n"
+      "  foretrain catalog nodes dgx-a100-80g --json -");
+  return {&parser, [options] { return catalog(*options); }};
+}
+
+}  // namespace foretrain::cli

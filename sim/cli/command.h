@@ -1,0 +1,46 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "sim/base/diagnostics.h"
+#include "sim/hardware/gpu.h"
+
+namespace foretrain::cli {
+
+// What a command ends with (design of the exit status: 0 answered, 2 bad input or usage, 3 a fault of our own).
+enum Status : int { kAnswered = 0, kBadInput = 2, kOwnFault = 3 };
+
+// A subcommand of the command line and what it does once its options are parsed.
+struct Command {
+  CLI::App* parser = nullptr;
+  std::function<int()> act;
+};
+
+Command run_command(CLI::App& program);
+Command validate_command(CLI::App& program);
+Command catalog_command(CLI::App& program);
+
+// Options that commands share.
+struct CommonOptions {
+  std::string data;       // folder given with --data
+  std::string json, csv;  // file, "-" for standard output, empty for none
+  bool quiet = false;
+  int threads = 0;  // 0: as many as the machine has
+};
+void add_data_option(CLI::App& parser, CommonOptions& options);
+void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv = true);
+void add_threads_option(CLI::App& parser, CommonOptions& options);
+int threads_of(const CommonOptions& options);
+
+// --data, else $FORETRAIN_DATA, else the sources this program was built from. Reported if there is no such data.
+std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& diagnostics);
+
+// To standard error, in order. Warnings and notes are left out when quiet.
+void print(const Diagnostics& diagnostics, bool quiet = false);
+// One that has no place in a file.
+int fail(const std::string& message);
+
+}  // namespace foretrain::cli

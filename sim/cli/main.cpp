@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "sim/cli/command.h"
+
+namespace foretrain::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  foretrain run scenarios/8x40g-vs-4x80g.yaml     answer a question\n"
+    "  foretrain validate measured/*.yaml               how good are the predictions?\n"
+    "  foretrain catalog gpus                           what can a scenario name?\n"
+    "Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own.";
+
+int act(int argc, char** argv) {
+  CLI::App program{"foretrain: the step time of distributed LLM training, before the GPUs are rented", "foretrain"};
+  program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION);
+  program.footer(kExamples);
+  program.require_subcommand(1);
+  const std::vector<Command> commands = {run_command(program), validate_command(program), catalog_command(program)};
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return program.exit(asked) == 0 ? kAnswered : kBadInput;
+  } catch (const CLI::ParseError& wrong) {
+    std::string name = "foretrain";
+    for (const Command& command : commands) {
+      if (command.parser->parsed()) name += " " + command.parser->get_name();
+    }
+    return fail(fmt::format("{}; see {} --help", wrong.what(), name));
+  }
+  for (const Command& command : commands) {
+    if (command.parser->parsed()) return command.act();
+  }
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace foretrain::cli
+
+int main(int argc, char** argv) {
+  try {
+    return foretrain::cli::act(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "foretrain: internal error: {}; please report it with the input\n", e.what());
+    return foretrain::cli::kOwnFault;
+  }
+}

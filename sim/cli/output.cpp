@@ -1,0 +1,112 @@
+#include "sim/cli/output.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace foretrain::cli {
+namespace {
+
+// A file opened for writing whose contents are still as they were.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : path_(path) {
+    created_ = ::access(path.c_str(), F_OK) != 0;
+    handle_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (handle_ < 0) error_ = errno;
+  }
+  OpenFile(OpenFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        handle_(std::exchange(other.handle_, -1)),
+        created_(other.created_),
+        error_(other.error_) {}
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile() {
+    if (handle_ >= 0) ::close(handle_);
+  }
+
+  bool is_open() const { return handle_ >= 0; }
+  std::string problem() const { return fmt::format("cannot write {}: {}", path_, std::strerror(error_)); }
+  void undo() const {
+    if (is_open() && created_) ::unlink(path_.c_str());
+  }
+
+  // Replaces the contents; false if that failed.
+  bool replace(std::string_view text) {
+    if (::ftruncate(handle_, 0) != 0 && errno != EINVAL) error_ = errno;  // EINVAL: a pipe or device
+    while (error_ == 0 && !text.empty()) {
+      const ssize_t written = ::write(handle_, text.data(), text.size());
+      if (written < 0 && errno != EINTR) error_ = errno;
+      if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (::close(std::exchange(handle_, -1)) != 0 && error_ == 0) error_ = errno;
+    return error_ == 0;
+  }
+
+ private:
+  std::string path_;
+  int handle_ = -1;
+  bool created_ = false;
+  int error_ = 0;
+};
+
+int print_to_standard_output(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kAnswered;
+  return fail(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+}
+
+}  // namespace
+
+int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs) {
+  std::erase_if(outputs, [](const Output& output) { return output.path.empty(); });
+  std::string to_terminal;
+  const auto on_terminal = [](const Output& output) { return output.path == "-"; };
+  if (std::none_of(outputs.begin(), outputs.end(), on_terminal) && !options.quiet) to_terminal = table();
+
+  std::vector<std::string> texts;
+  std::vector<OpenFile> files;
+  for (const Output& output : outputs) {
+    if (on_terminal(output)) {
+      to_terminal = output.text();
+      continue;
+    }
+    texts.push_back(output.text());
+    files.emplace_back(output.path);
+    if (!files.back().is_open()) {
+      for (const OpenFile& file : files) file.undo();
+      return fail(files.back().problem());
+    }
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].replace(texts[i])) return fail(files[i].problem());
+  }
+  return print_to_standard_output(to_terminal);
+}
+
+report::Terminal standard_output() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  report::Terminal terminal;
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  terminal.colour = is_terminal && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+  int columns = 0;
+  const std::string_view wanted = variable("COLUMNS");
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), columns);
+  winsize window{};
+  if (error != std::errc() || end != wanted.data() + wanted.size()) columns = 0;
+  if (columns == 0 && is_terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+  if (columns > 0) terminal.width = std::clamp(columns, 40, 400);
+  return terminal;
+}
+
+}  // namespace foretrain::cli

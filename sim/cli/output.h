@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/cli/command.h"
+#include "sim/report/terminal.h"
+
+namespace foretrain::cli {
+
+// A place for text: a path, or "-" for standard output. The text is made only if it is wanted.
+struct Output {
+  std::string path;
+  std::function<std::string()> text;
+};
+
+// Writes the files that were asked for, and the table to standard output unless another text goes there or the user
+// wants quiet. Every text is made and every file opened before anything is written, so that a path that cannot be
+// written leaves nothing behind. Returns the exit status.
+int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs);
+
+// Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal.
+report::Terminal standard_output();
+
+}  // namespace foretrain::cli

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include "sim/base/parallel.h"
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/config/quote.h"
+#include "sim/report/csv.h"
+#include "sim/report/json.h"
+#include "sim/report/table.h"
+
+namespace foretrain::cli {
+namespace {
+
+struct RunOptions : CommonOptions {
+  std::string file;
+  std::vector<std::string> cases;
+};
+
+// Leaves only the cases that were asked for, in the scenario's order.
+bool keep_cases(Scenario& scenario, const RunOptions& options, Diagnostics& diagnostics) {
+  if (options.cases.empty()) return true;
+  std::vector<std::string> names;
+  for (const Case& c : scenario.cases) names.push_back(c.name);
+  for (const std::string& wanted : options.cases) {
+    if (std::find(names.begin(), names.end(), wanted) != names.end()) continue;
+    diagnostics.error(
+        {}, fmt::format("{} has no case {}{}", options.file, config::in_quotes(wanted), did_you_mean(wanted, names)));
+  }
+  std::erase_if(scenario.cases, [&](const Case& c) {
+    return std::find(options.cases.begin(), options.cases.end(), c.name) == options.cases.end();
+  });
+  return !diagnostics.has_errors();
+}
+
+// A legal question may still be out of all proportion; such cases are reported, and nothing is answered.
+std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& environment, int threads,
+                                 Diagnostics& diagnostics) {
+  const std::vector<Case>& cases = scenario.cases;
+  std::vector<CaseReport> reports(cases.size());
+  std::vector<std::string> refused(cases.size());
+  parallel_for(cases.size(), threads, [&](std::size_t i) {
+    try {
+      reports[i] = simulate_case(cases[i], environment);
+    } catch (const std::overflow_error&) {
+      refused[i] = "one step would take more than 50 days";
+    } catch (const std::domain_error&) {  // of a single duration
+      refused[i] = "one step would take more than 50 days";
+    } catch (const std::bad_alloc&) {
+      refused[i] = "its step has too many tasks for the memory of this machine; use fewer micro-batches";
+    }
+  });
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (refused[i].empty()) continue;
+    diagnostics.error(cases[i].position,
+                      fmt::format("{} cannot be simulated: {}", config::in_quotes(cases[i].name), refused[i]));
+  }
+  return reports;
+}
+
+int run(const RunOptions& options) {
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  std::optional<Scenario> scenario = data ? load_scenario(options.file, *data, diagnostics) : std::nullopt;
+  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  const bool ready = scenario && environment && keep_cases(*scenario, options, diagnostics);
+  print(diagnostics, options.quiet);
+  if (!ready) return kBadInput;
+
+  Diagnostics refused;
+  report::RunReport report{scenario->title, scenario->ask, {}, {}};
+  report.cases = simulate(*scenario, *environment, threads_of(options), refused);
+  print(refused);
+  if (refused.has_errors()) return kBadInput;
+  report.verdict = judge(*scenario, report.cases);
+  return deliver(options, [&] { return report::run_table(report, standard_output()); },
+                 {{options.json, [&] { return report::run_json(report); }},
+                  {options.csv, [&] { return report::run_csv(report); }}});
+}
+
+}  // namespace
+
+Command run_command(CLI::App& program) {
+  CLI::App& parser = *program.add_subcommand("run", "simulate a scenario, compare its cases and say which wins");
+  const auto options = std::make_shared<RunOptions>();
+  parser.add_option("FILE", options->file, "scenario (YAML)")->required();
+  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  add_output_options(parser, *options);
+  add_threads_option(parser, *options);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain run scenarios/8x40g-vs-4x80g.yaml\n"
+      "  foretrain run my-question.yaml --json answer.json --csv answer.csv\n"
+      "  foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'\n"
+      "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
+  return {&parser, [options] { return run(*options); }};
+}
+
+}  // namespace foretrain::cli

@@ -1,0 +1,72 @@
+#include "sim/calibration/validate.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/report/csv.h"
+#include "sim/report/json.h"
+#include "sim/report/table.h"
+
+namespace foretrain::cli {
+namespace {
+
+struct ValidateOptions : CommonOptions {
+  std::vector<std::string> files;
+  bool every_case = false;
+};
+
+// All files are read before any is judged, so that everything wrong is reported at once.
+std::optional<std::vector<MeasuredFile>> load_files(const ValidateOptions& options, const DataFolder& data,
+                                                    Diagnostics& diagnostics) {
+  std::vector<MeasuredFile> files;
+  for (const std::string& path : options.files) {
+    if (std::optional<MeasuredFile> file = load_measured(path, data, diagnostics)) files.push_back(std::move(*file));
+  }
+  if (diagnostics.has_errors()) return std::nullopt;
+  return files;
+}
+
+int validate_files(const ValidateOptions& options) {
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  const auto files = data ? load_files(options, *data, diagnostics) : std::nullopt;
+  const auto environment = files ? load_environment(*data, diagnostics) : std::nullopt;
+  print(diagnostics, options.quiet);
+  if (!environment) return kBadInput;
+
+  const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false}); };
+  const Validation validation = validate(*files, simulate, threads_of(options));
+  const int delivered =
+      deliver(options, [&] { return report::validation_table(validation, standard_output(), options.every_case); },
+              {{options.json, [&] { return report::validation_json(validation); }},
+               {options.csv, [&] { return report::validation_csv(validation); }}});
+  for (const Comparison& c : validation.cases) {
+    if (!c.failure.empty()) fmt::print(stderr, "foretrain: internal error in {}: {}\n", c.name, c.failure);
+  }
+  return delivered == kAnswered && validation.summary.failures > 0 ? kOwnFault : delivered;
+}
+
+}  // namespace
+
+Command validate_command(CLI::App& program) {
+  CLI::App& parser = *program.add_subcommand("validate", "compare predictions with measured runs");
+  const auto options = std::make_shared<ValidateOptions>();
+  parser.add_option("FILE", options->files, "files of measured runs (YAML: scenarios with a `measured` block a case)")
+      ->required();
+  parser.add_flag("--all", options->every_case, "list every case, not only the worst");
+  add_output_options(parser, *options);
+  add_threads_option(parser, *options);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain validate tests/scenario/data/sc21-megatron.yaml\n"
+      "  foretrain validate measured/*.yaml --json - | jq .summary\n"
+      "Cases that need something that is not simulated yet are listed as refused. A case that makes foretrain fail is\n"
+      "listed, and the exit status is then 3.");
+  return {&parser, [options] { return validate_files(*options); }};
+}
+
+}  // namespace foretrain::cli

@@ -1,0 +1,73 @@
+#include "sim/report/describe.h"
+
+#include <fmt/format.h>
+
+#include "sim/report/figures.h"
+
+namespace foretrain::report {
+namespace {
+
+std::string describe_model(const Model& m) {
+  return fmt::format("{} ({} parameters, {} layers, hidden {})", m.name,
+                     significant(static_cast<double>(m.parameters()) / 1e9, 3) + "e9", m.layers, m.hidden);
+}
+
+std::string describe_machine(const ClusterDescription& c) {
+  std::string text = fmt::format("{} x {}", c.gpus, c.gpu.name);
+  if (c.nodes() > 1) text += fmt::format(" in {} nodes of {}", c.nodes(), c.gpus_per_node);
+  if (!c.node_name.empty()) text += fmt::format(" ({})", c.node_name);
+  if (c.gpus_per_node > 1 && c.gpus > 1) text += fmt::format(", {}", to_string(c.intra));
+  if (c.nodes() > 1) {
+    text += fmt::format(", {} x {:g} Gbit/s {} a node", c.nics, c.nic_rate.value * 8 / kGiga, to_string(c.network));
+  }
+  if (c.power_limit_watts > 0) text += fmt::format(", at most {:g} W a GPU", c.power_limit_watts);
+  return text;
+}
+
+std::string describe_training(const Train& t) {
+  return fmt::format("{} sequences of {} tokens a step, {}, {}, attention {}", t.global_batch, t.seq_len,
+                     to_string(t.precision), to_string(t.optimizer), to_string(t.attention));
+}
+
+std::string describe_recompute(const Recompute& recompute) {
+  if (recompute.mode == Recompute::Mode::blocks) return fmt::format("{} blocks a stage", recompute.blocks);
+  return name_of(recompute.mode);
+}
+
+std::string describe_plan(const Case& c) {
+  const Plan& p = c.plan;
+  std::string text = fmt::format("tp {}{}, pp {}", p.tp, p.sequence_parallel ? " with sequence parallelism" : "", p.pp);
+  if (p.vpp > 1) text += fmt::format(" x {} chunks", p.vpp);
+  if (p.pp > 1) text += fmt::format(" ({})", to_string(p.schedule));
+  text += fmt::format(", dp {}, ZeRO {}", p.dp, p.zero);
+  if (p.zero > 0 && p.shard_ranks() != p.dp) text += fmt::format(" over {} ranks", p.shard_ranks());
+  text += fmt::format(", recompute {}, micro-batch {}", describe_recompute(p.recompute), p.micro_batch);
+  if (p.micro_batch > 0) text += fmt::format(" x {} a step", micro_batches(p, c.train));
+  return text;
+}
+
+}  // namespace
+
+std::string name_of(Recompute::Mode mode) {
+  switch (mode) {
+    case Recompute::Mode::none:
+      return "none";
+    case Recompute::Mode::selective:
+      return "selective";
+    case Recompute::Mode::full:
+      return "full";
+    case Recompute::Mode::blocks:
+      return "blocks";
+  }
+  return "none";
+}
+
+std::vector<std::pair<std::string, std::string>> describe(const Case& c) {
+  return {{"model", describe_model(c.model)},
+          {"machine", describe_machine(c.cluster)},
+          {"training", describe_training(c.train)},
+          {"plan", describe_plan(c)},
+          {"software", c.software.name}};
+}
+
+}  // namespace foretrain::report

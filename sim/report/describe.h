@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+
+namespace foretrain::report {
+
+// A case as it was understood, in the words of a scenario: (what, description) for model, machine, training, plan and
+// software.
+std::vector<std::pair<std::string, std::string>> describe(const Case& subject);
+
+// As written in a scenario: "none", "selective", "full".
+std::string name_of(Recompute::Mode mode);
+
+}  // namespace foretrain::report

@@ -1,0 +1,226 @@
+#include "sim/report/json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sim/report/describe.h"
+#include "sim/report/figures.h"
+#include "sim/report/json_support.h"
+
+namespace foretrain::report {
+namespace {
+
+Json model_json(const Model& m) {
+  return {{"name", m.name},
+          {"parameters", m.parameters()},
+          {"layers", m.layers},
+          {"hidden", m.hidden},
+          {"heads", m.heads},
+          {"kv_heads", m.kv_heads},
+          {"ffn", m.ffn},
+          {"vocab", m.vocab},
+          {"tied_embeddings", m.tied_embeddings}};
+}
+
+Json train_json(const Train& t) {
+  return {{"seq_len", t.seq_len},
+          {"global_batch", t.global_batch},
+          {"precision", to_string(t.precision)},
+          {"optimizer", to_string(t.optimizer)},
+          {"attention", to_string(t.attention)},
+          {"tokens", t.tokens > 0 ? Json(t.tokens) : Json(nullptr)}};
+}
+
+Json cluster_json(const ClusterDescription& c) {
+  return {{"node", or_null(c.node_name)},
+          {"fabric", or_null(c.fabric_name)},
+          {"gpu", c.gpu.name},
+          {"gpus", c.gpus},
+          {"nodes", c.nodes()},
+          {"gpus_per_node", c.gpus_per_node},
+          {"intra", to_string(c.intra)},
+          {"nics", c.nics},
+          {"nic_gbps", c.nic_rate.value * 8 / kGiga},
+          {"net", c.nodes() > 1 ? Json(to_string(c.network)) : Json(nullptr)}};
+}
+
+Json plan_json(const Case& c) {
+  const Plan& p = c.plan;
+  const Recompute& recompute = p.recompute;
+  return {{"tp", p.tp},
+          {"pp", p.pp},
+          {"vpp", p.vpp},
+          {"dp", p.dp},
+          {"sequence_parallel", p.sequence_parallel},
+          {"schedule", to_string(p.schedule)},
+          {"zero", p.zero},
+          {"shard_group", p.shard_group},
+          {"recompute", recompute.mode == Recompute::Mode::blocks ? Json{{"blocks", recompute.blocks}}
+                                                                  : Json(name_of(recompute.mode))},
+          {"micro_batch", p.micro_batch},
+          {"order", p.order},
+          {"overlap",
+           {{"grad_reduce", p.overlap.grad_reduce},
+            {"param_gather", p.overlap.param_gather},
+            {"tp", p.overlap.tp},
+            {"p2p", p.overlap.p2p}}}};
+}
+
+template <class Value>
+Json breakdown_json(const Breakdown& breakdown, Value value) {
+  Json parts = Json::object();
+  for (std::size_t cause = 0; cause < kCauses; ++cause) {
+    parts[std::string(to_string(static_cast<Cause>(cause)))] = value(breakdown.parts[cause]);
+  }
+  return parts;
+}
+Json breakdown_s(const Breakdown& breakdown) { return breakdown_json(breakdown, exact_seconds); }
+Json breakdown_ps(const Breakdown& breakdown) {
+  return breakdown_json(breakdown, [](Time time) { return time.ps; });
+}
+
+Json parts_json(const StagePeak& peak) {
+  Json parts = Json::object();
+  for (const auto& [name, bytes] : whole_bytes(peak).parts) parts[name] = bytes;
+  return parts;
+}
+
+void add_figures(Json& json, const StagePeak& peak) {
+  json["gpu_peak_bytes"] = whole_bytes(peak).total;
+  json["allocated_bytes"] = std::llround(peak.figures.allocated.value);
+  json["reserved_bytes"] = std::llround(peak.figures.reserved.value);
+  json["device_bytes"] = std::llround(peak.figures.device.value);
+}
+
+// The peak is what must fit on the fullest GPU. Host memory is not simulated yet, and nothing is kept on NVMe.
+Json memory_json(const CaseReport& r) {
+  Json memory = Json::object();
+  const bool known = r.fullest < r.memory.size();
+  if (known) {
+    add_figures(memory, r.memory[r.fullest]);
+  } else {
+    memory["gpu_peak_bytes"] = nullptr;
+  }
+  memory["gpu_capacity_bytes"] = std::llround(r.capacity.value);
+  memory["host_peak_bytes"] = nullptr;
+  memory["nvme_bytes"] = 0;
+  memory["stage"] = known ? Json(r.memory[r.fullest].stage) : Json(nullptr);
+  memory["parts"] = known ? parts_json(r.memory[r.fullest]) : Json::object();
+  return memory;
+}
+
+Json stages_json(const CaseReport& r) {
+  Json stages = Json::array();
+  for (const StagePeak& peak : r.memory) {
+    Json stage{{"stage", peak.stage}};
+    add_figures(stage, peak);
+    stage["parts"] = parts_json(peak);
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+// Ranks that behave alike, with what each of them spends its step on.
+Json ranks_json(const CaseReport& r) {
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < r.per_class.size(); ++i) {
+    ranks.push_back({{"stage", i < r.step.stage.size() ? Json(r.step.stage[i]) : Json(nullptr)},
+                     {"gpus", i < r.step.multiplicity.size() ? Json(r.step.multiplicity[i]) : Json(nullptr)},
+                     {"breakdown_ps", breakdown_ps(r.per_class[i])}});
+  }
+  return ranks;
+}
+
+Json changes_json(const CaseReport& r) {
+  Json changes = Json::array();
+  for (const FittingChange& change : r.changes) {
+    changes.push_back({{"change", change.what},
+                       {"gpu_peak_bytes", std::llround(change.needed.value)},
+                       {"step_time_s", change.step_time ? Json(exact_seconds(*change.step_time)) : Json(nullptr)}});
+  }
+  return changes;
+}
+
+Json elasticity_json(const Elasticity& elasticity) {
+  Json json = Json::object();
+  for (const auto& [name, value] : elasticity.named()) json[std::string(name)] = value;
+  return json;
+}
+
+Json cost_json(const CaseReport& r) {
+  if (!r.hours && !r.subject.price) return nullptr;
+  const auto& price = r.subject.price;
+  return {{"hours", or_null(r.hours)},
+          {"amount", or_null(r.cost)},
+          {"per_billion_tokens", or_null(r.cost_per_billion_tokens)},
+          {"currency", price ? Json(price->currency) : Json(nullptr)}};
+}
+
+Json case_json(const CaseReport& r) {
+  Json json;
+  json["name"] = r.name;
+  json["fits"] = r.fits;
+  json["step_time_s"] = exact_seconds(r.step_time);
+  json["step_time_ps"] = r.step_time.ps;
+  json["tokens_per_s"] = r.tokens_per_second;
+  json["tokens_per_s_per_gpu"] = r.tokens_per_second_per_gpu;
+  json["samples_per_s"] = r.samples_per_second;
+  json["model_tflops_per_gpu"] = r.model_tflops_per_gpu;
+  json["mfu"] = r.mfu;
+  json["hfu"] = r.hfu;
+  json["bubble_fraction"] = r.bubble_fraction;
+  json["offload_stall_s"] = exact_seconds(r.breakdown[Cause::offload]);
+  json["scaling_efficiency"] = or_null(r.scaling_efficiency);
+  json["scaling_baseline_gpus"] = r.scaling_efficiency ? Json(r.scaling_baseline_gpus) : Json(nullptr);
+  json["breakdown_s"] = breakdown_s(r.breakdown);
+  json["breakdown_ps"] = breakdown_ps(r.breakdown);
+  json["memory"] = memory_json(r);
+  json["missing_bytes"] = static_cast<std::int64_t>(std::ceil(missing_memory(r).value));
+  json["changes"] = changes_json(r);
+  json["step_time_range_s"] = nullptr;  // error bars need runs measured nearby, which are not looked up yet
+  json["confidence"] = nullptr;
+  json["nearest_measured"] = nullptr;
+  json["simulated_ranks"] = r.step.simulated_ranks;
+  json["total_ranks"] = r.step.total_ranks;
+  json["micro_batches"] = r.step.micro_batches;
+  json["events"] = r.schedule.events;
+  json["fingerprint"] = fmt::format("{:016x}", r.schedule.fingerprint);
+  json["elasticity"] = elasticity_json(r.elasticity);
+  json["model"] = model_json(r.subject.model);
+  json["train"] = train_json(r.subject.train);
+  json["cluster"] = cluster_json(r.subject.cluster);
+  json["software"] = r.subject.software.name;
+  json["plan"] = plan_json(r.subject);
+  json["cost"] = cost_json(r);
+  json["stages"] = stages_json(r);
+  json["ranks"] = ranks_json(r);
+  json["assumptions"] = r.subject.assumptions;
+  json["warnings"] = all_warnings(r);
+  return json;
+}
+
+const char* name_of(Scenario::Ask ask) {
+  switch (ask) {
+    case Scenario::Ask::faster:
+      return "faster";
+    case Scenario::Ask::cheaper:
+      return "cheaper";
+    case Scenario::Ask::fits:
+      return "fits";
+  }
+  return "faster";
+}
+
+}  // namespace
+
+std::string run_json(const RunReport& report) {
+  Json json{{"schema", 1}, {"title", report.title}, {"ask", name_of(report.ask)}};
+  json["cases"] = Json::array();
+  for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
+  json["verdict"] = {
+      {"winner", or_null(report.verdict.winner)}, {"ratio", report.verdict.ratio}, {"because", report.verdict.because}};
+  return dumped(json);
+}
+
+}  // namespace foretrain::report

@@ -1,0 +1,294 @@
+#include "sim/report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "sim/report/by_case.h"
+#include "sim/report/describe.h"
+#include "sim/report/figures.h"
+
+namespace foretrain::report {
+namespace {
+
+using Figure = ByCase::Figure;
+using Cell = ByCase::Figure::Cell;
+
+std::vector<std::string> names_of(const RunReport& report) {
+  std::vector<std::string> names;
+  for (const CaseReport& r : report.cases) names.push_back(r.name);
+  return names;
+}
+
+Figure figure(const RunReport& report, std::string name, std::string short_name,
+              const std::function<Cell(const CaseReport&)>& cell) {
+  Figure result{std::move(name), std::move(short_name), {}};
+  for (const CaseReport& r : report.cases) result.cells.push_back(cell(r));
+  return result;
+}
+
+bool any_case(const RunReport& report, const std::function<bool(const CaseReport&)>& holds) {
+  return std::any_of(report.cases.begin(), report.cases.end(), holds);
+}
+
+std::string memory_of(const CaseReport& r) {
+  if (r.fullest >= r.memory.size()) return "";
+  return gib(r.memory[r.fullest].needed) + " / " + gib(r.capacity);
+}
+
+void add_money(std::vector<std::string>& header, std::vector<std::vector<TextTable::Cell>>& rows,
+               const RunReport& report) {
+  if (any_case(report, [](const CaseReport& r) { return r.hours.has_value(); })) {
+    header.push_back("hours");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto& hours = report.cases[i].hours;
+      rows[i].push_back({hours ? significant(*hours, 3) : "", Style::plain});
+    }
+  }
+  const bool whole_job = any_case(report, [](const CaseReport& r) { return r.cost.has_value(); });
+  if (!any_case(report, [](const CaseReport& r) { return r.cost_per_billion_tokens.has_value(); })) return;
+  header.push_back(whole_job ? "cost" : "cost per 1e9 tokens");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const CaseReport& r = report.cases[i];
+    const auto& cost = whole_job ? r.cost : r.cost_per_billion_tokens;
+    rows[i].push_back({cost && r.subject.price ? money(*cost) + " " + r.subject.price->currency : "", Style::plain});
+  }
+}
+
+void add_scaling(std::vector<std::string>& header, std::vector<std::vector<TextTable::Cell>>& rows,
+                 const RunReport& report) {
+  header.push_back("scaling");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const CaseReport& r = report.cases[i];
+    rows[i].push_back({r.scaling_efficiency
+                           ? fmt::format("{:.0f} % of {}", 100 * *r.scaling_efficiency, r.scaling_baseline_gpus)
+                           : ""});
+  }
+}
+
+// The cases side by side. Tokens a second compare plans of any batch; step times only those of one batch.
+std::string comparison(const RunReport& report, const Terminal& terminal) {
+  std::vector<std::string> header = {"case", "fits", "step time", "tokens/s", "per GPU", "MFU", "HFU", "memory GiB"};
+  const bool scaling = any_case(report, [](const CaseReport& r) { return r.scaling_efficiency.has_value(); });
+  std::vector<std::vector<TextTable::Cell>> rows;
+  const std::vector<std::string> names = names_of(report);
+  for (std::size_t i = 0; i < report.cases.size(); ++i) {
+    const CaseReport& r = report.cases[i];
+    const bool winner = r.name == report.verdict.winner && report.cases.size() > 1;
+    std::vector<TextTable::Cell> row = {{numbered(i, names), winner ? Style::bold : Style::plain},
+                                        {r.fits ? "yes" : "NO", r.fits ? Style::good : Style::bad},
+                                        {duration(r.step_time)},
+                                        {grouped(r.tokens_per_second)},
+                                        {grouped(r.tokens_per_second_per_gpu)},
+                                        {percent(r.mfu)},
+                                        {percent(r.hfu)},
+                                        {memory_of(r)}};
+    rows.push_back(std::move(row));
+  }
+  add_money(header, rows, report);
+  if (scaling) add_scaling(header, rows, report);
+  TextTable table(header);
+  for (auto& row : rows) table.add(std::move(row));
+  std::string text = table.text(terminal);
+  if (scaling) {
+    text +=
+        styled(wrapped("scaling: speed per GPU against the fewest GPUs (the number after 'of') on which the plan fits",
+                       terminal.width, 2),
+               Style::faint, terminal) +
+        "\n";
+  }
+  return text;
+}
+
+std::string spoken(Cause cause) {
+  switch (cause) {
+    case Cause::compute:
+      return "compute";
+    case Cause::launch:
+      return "waiting for kernel launches";
+    case Cause::tp_comm:
+      return "tensor-parallel comm.";
+    case Cause::cp_comm:
+      return "context-parallel comm.";
+    case Cause::ep_comm:
+      return "expert-parallel comm.";
+    case Cause::dp_comm:
+      return "data-parallel comm.";
+    case Cause::zero_comm:
+      return "ZeRO gathers";
+    case Cause::pp_comm:
+      return "pipeline transfers";
+    case Cause::bubble:
+      return "pipeline bubble";
+    case Cause::offload:
+      return "offload stall";
+    case Cause::optimizer:
+      return "optimizer";
+    case Cause::other:
+      return "other";
+  }
+  return "other";
+}
+
+// Only what is at least half a per mille of some step; the rest is in JSON.
+std::string time_spent(const RunReport& report, const Terminal& terminal) {
+  ByCase by_case{"where the time goes (mean of all GPUs)", names_of(report), {}};
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    const auto cause = static_cast<Cause>(i);
+    const auto share = [cause](const CaseReport& r) {
+      return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[cause]) / exact_seconds(r.step_time);
+    };
+    if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
+    by_case.figures.push_back(figure(report, spoken(cause), std::string(to_string(cause)), [&](const CaseReport& r) {
+      return Cell{percent(share(r)), share(r)};
+    }));
+  }
+  return by_case.text(terminal);
+}
+
+std::string memory_held(const RunReport& report, const Terminal& terminal) {
+  ByCase by_case{"fullest GPU, GiB", names_of(report), {}};
+  if (any_case(report, [](const CaseReport& r) { return r.fullest >= r.memory.size(); })) return "";
+  const auto fullest = [](const CaseReport& r) -> const StagePeak& { return r.memory[r.fullest]; };
+  const auto add = [&](std::string name, std::string short_name, const std::function<Bytes(const CaseReport&)>& bytes) {
+    by_case.figures.push_back(figure(report, std::move(name), std::move(short_name), [&](const CaseReport& r) {
+      return Cell{gib(bytes(r)), bytes(r) / r.capacity};
+    }));
+  };
+  for (std::size_t i = 0; i < MemoryParts{}.named().size(); ++i) {
+    const auto bytes = [&](const CaseReport& r) { return fullest(r).parts.named()[i].second; };
+    if (!any_case(report, [&](const CaseReport& r) { return bytes(r).value >= 0.05 * kGiB; })) continue;
+    std::string name = MemoryParts{}.named()[i].first;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    add("  " + name, name, bytes);
+  }
+  add("allocated (torch)", "allocated", [&](const CaseReport& r) { return fullest(r).figures.allocated; });
+  add("reserved (torch)", "reserved", [&](const CaseReport& r) { return fullest(r).figures.reserved; });
+  add("nvidia-smi shows", "nvidia-smi", [&](const CaseReport& r) { return fullest(r).figures.device; });
+  add("must fit", "must fit", [&](const CaseReport& r) { return fullest(r).needed; });
+  add("capacity", "capacity", [](const CaseReport& r) { return r.capacity; });
+  for (Cell& cell : by_case.figures.back().cells) cell.share = -1;
+  return by_case.text(terminal);
+}
+
+std::string spoken(std::string_view quantity) {
+  static const std::map<std::string_view, std::string> kWords = {{"matmul", "matrix rate"},
+                                                                 {"memory_bandwidth", "memory bandwidth"},
+                                                                 {"kernel_latency", "kernel latency"},
+                                                                 {"host", "host launch rate"},
+                                                                 {"nvlink", "NVLink"},
+                                                                 {"pcie", "PCIe"},
+                                                                 {"nic", "network cards"},
+                                                                 {"host_memory", "host memory"},
+                                                                 {"network_latency", "link latency"}};
+  const auto found = kWords.find(quantity);
+  return found == kWords.end() ? std::string(quantity) : found->second;
+}
+
+std::string gains(const RunReport& report, const Terminal& terminal) {
+  ByCase by_case{"1 % faster shortens the step by", names_of(report), {}};
+  const auto named = Elasticity{}.named();
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const auto value = [i](const CaseReport& r) { return r.elasticity.named()[i].second; };
+    if (named[i].first == "other") continue;
+    if (!any_case(report, [&](const CaseReport& r) { return value(r) >= 0.005; })) continue;
+    by_case.figures.push_back(
+        figure(report, spoken(named[i].first), std::string(named[i].first), [&](const CaseReport& r) {
+          return Cell{fmt::format("{:.2f} %", value(r)), value(r)};
+        }));
+  }
+  return by_case.text(terminal);
+}
+
+std::string advice(const RunReport& report, const Terminal& terminal) {
+  std::string text;
+  for (const CaseReport& r : report.cases) {
+    if (r.fits) continue;
+    const std::string where =
+        r.memory.size() > 1 ? fmt::format(" on pipeline stage {}", r.memory[r.fullest].stage) : "";
+    text += styled(wrapped(fmt::format("{} does not fit: {} GiB are missing on every GPU{}", r.name,
+                                       gib(missing_memory(r)), where),
+                           terminal.width, 2),
+                   Style::bad, terminal) +
+            "\n";
+    if (r.changes.empty()) text += "  no small change of the plan makes it fit\n";
+    for (const FittingChange& change : r.changes) {
+      std::string line = fmt::format("  fits with {}: {} GiB", change.what, gib(change.needed));
+      if (change.step_time) line += fmt::format(", {} a step", duration(*change.step_time));
+      text += wrapped(line, terminal.width, 4) + "\n";
+    }
+  }
+  return text;
+}
+
+using Descriptions = std::vector<std::pair<std::string, std::string>>;
+
+// What all cases share is said once.
+std::string understood(const RunReport& report, const Terminal& terminal) {
+  std::vector<Descriptions> all;
+  for (const CaseReport& r : report.cases) all.push_back(describe(r.subject));
+  if (all.empty()) return "";
+  const auto shared = [&](std::size_t part) {
+    return std::all_of(all.begin(), all.end(), [&](const Descriptions& d) { return d[part] == all[0][part]; });
+  };
+  std::string text = styled("as understood", Style::faint, terminal) + "\n";
+  for (std::size_t part = 0; part < all[0].size(); ++part) {
+    if (!shared(part)) continue;
+    text += wrapped(fmt::format("  {}: {}", all[0][part].first, all[0][part].second), terminal.width, 4) + "\n";
+  }
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    std::string own;
+    for (std::size_t part = 0; part < all[c].size(); ++part) {
+      if (!shared(part)) own += (own.empty() ? "" : "; ") + all[c][part].second;
+    }
+    if (!own.empty()) text += wrapped(fmt::format("  {}: {}", report.cases[c].name, own), terminal.width, 4) + "\n";
+  }
+  return text;
+}
+
+// Sentences that several cases share are printed once, with the cases they are about unless that is all of them.
+std::string sentences(const RunReport& report, const std::string& title, const Terminal& terminal,
+                      const std::function<std::vector<std::string>(const CaseReport&)>& of) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> said;
+  std::map<std::string, std::size_t> index;
+  for (const CaseReport& r : report.cases) {
+    for (const std::string& sentence : of(r)) {
+      const auto [at, is_new] = index.emplace(sentence, said.size());
+      if (is_new) said.push_back({sentence, {}});
+      std::vector<std::string>& names = said[at->second].second;
+      if (names.empty() || names.back() != r.name) names.push_back(r.name);
+    }
+  }
+  std::string text;
+  for (const auto& [sentence, names] : said) {
+    const std::string about = names.size() == report.cases.size() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
+    text += wrapped("  " + sentence + about, terminal.width, 4) + "\n";
+  }
+  return text.empty() ? "" : styled(title, Style::faint, terminal) + "\n" + text;
+}
+
+}  // namespace
+
+std::string run_table(const RunReport& report, const Terminal& terminal) {
+  const Style answer = report.verdict.winner.empty() ? Style::bad : Style::good;
+  const std::vector<std::string> sections = {
+      report.title.empty() ? "" : styled(wrapped(report.title, terminal.width, 2), Style::bold, terminal) + "\n",
+      styled(wrapped(report.verdict.because, terminal.width, 2), answer, terminal) + "\n",
+      comparison(report, terminal),
+      advice(report, terminal),
+      time_spent(report, terminal),
+      memory_held(report, terminal),
+      gains(report, terminal),
+      understood(report, terminal),
+      sentences(report, "assumed", terminal, [](const CaseReport& r) { return r.subject.assumptions; }),
+      sentences(report, "warnings", terminal, [](const CaseReport& r) { return r.warnings; })};
+  std::string text;
+  for (const std::string& section : sections) {
+    if (!section.empty()) text += (text.empty() ? "" : "\n") + section;
+  }
+  return text;
+}
+
+}  // namespace foretrain::report
