@@ -57,7 +57,7 @@ std::optional<Change> full_recompute(const Case& c) {
 
 std::optional<Change> higher_zero(const Case& c) {
   const int most = c.plan.pp > 1 ? 1 : 3;  // ZeRO-2 and -3 do not go with a pipeline
-  if (c.plan.zero >= most || c.plan.dp == 1) return std::nullopt;
+  if (c.plan.zero >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   ++changed.plan.zero;
   return Change{fmt::format("zero: {}", changed.plan.zero), std::move(changed)};
@@ -65,7 +65,7 @@ std::optional<Change> higher_zero(const Case& c) {
 
 std::optional<Change> highest_zero(const Case& c) {
   const int most = c.plan.pp > 1 ? 1 : 3;
-  if (c.plan.zero + 1 >= most || c.plan.dp == 1) return std::nullopt;
+  if (c.plan.zero + 1 >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   changed.plan.zero = most;
   return Change{fmt::format("zero: {}", most), std::move(changed)};
@@ -132,14 +132,15 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
 }
 
 std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Environment& environment) {
-  const int model_parallel = subject.plan.tp * subject.plan.pp;
+  const int model_parallel = subject.plan.tp * subject.plan.cp * subject.plan.pp;
   for (int dp = 1; dp < subject.plan.dp; ++dp) {
     const int gpus = dp * model_parallel;
     const bool whole_nodes = gpus <= subject.cluster.gpus_per_node || gpus % subject.cluster.gpus_per_node == 0;
     if (subject.plan.dp % dp != 0 || !whole_nodes || subject.train.global_batch * dp % subject.plan.dp != 0) continue;
     Case fewer = subject;
     fewer.plan.dp = dp;
-    fewer.plan.shard_group = dp % std::max(1, subject.plan.shard_group) == 0 ? subject.plan.shard_group : 0;
+    const int group = subject.plan.shard_group;
+    fewer.plan.shard_group = group > 0 && fewer.plan.data_ranks() % group == 0 ? group : 0;
     fewer.train.global_batch = subject.train.global_batch * dp / subject.plan.dp;
     fewer.cluster.gpus = gpus;
     const CaseReport report = simulate_plain(fewer, environment);

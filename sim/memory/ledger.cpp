@@ -7,7 +7,8 @@
 namespace foretrain {
 namespace {
 
-double tokens_of(const Case& c) { return static_cast<double>(c.plan.micro_batch * c.train.seq_len); }
+// Of a micro-batch, on one rank.
+double tokens_of(const Case& c) { return static_cast<double>(c.plan.micro_batch * c.train.seq_len / c.plan.cp); }
 
 // Ranks that split what lies outside the tensor-parallel regions.
 double hidden_shards(const Case& c) { return c.plan.sequence_parallel ? c.plan.tp : 1; }
@@ -76,7 +77,7 @@ MemoryParts static_parts(const Case& c, const StageLayout& layout) {
   parts.optimizer = {n * std::max(0.0, wide > 1 ? std::min(optimizer, 8.0) : optimizer) / shards};
   if (c.plan.zero == 3 && c.plan.pp > 1) parts.weights += Bytes{n * c.software.zero3_pipeline_extra_bytes};
   parts.gathered_parameters = {gathered_bytes(c, layout)};
-  if (c.plan.dp > 1) parts.communication_buffers = {std::min(c.software.communication_buffer_bytes, n * 4)};
+  if (c.plan.data_ranks() > 1) parts.communication_buffers = {std::min(c.software.communication_buffer_bytes, n * 4)};
   return parts;
 }
 

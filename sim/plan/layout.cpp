@@ -31,6 +31,16 @@ const char* to_string(PipelineSchedule schedule) {
   return "?";
 }
 
+const char* to_string(ContextParallel kind) {
+  switch (kind) {
+    case ContextParallel::ring:
+      return "ring";
+    case ContextParallel::all_gather:
+      return "all-gather";
+  }
+  return "?";
+}
+
 std::int64_t default_global_batch(const Plan& plan) {
   return static_cast<std::int64_t>(plan.dp) * plan.pp * plan.micro_batch;
 }
@@ -51,12 +61,12 @@ std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model)
 
 namespace {
 
-// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Context and expert
-// parallelism have size 1.
+// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Expert parallelism has size 1.
 template <class Coordinates, class Visit>
 void along_order(const Plan& plan, Coordinates& c, Visit&& visit) {
   for (const std::string& dimension : plan.order) {
     if (dimension == "tp") visit(c.tp, plan.tp);
+    if (dimension == "cp") visit(c.cp, plan.cp);
     if (dimension == "dp") visit(c.dp, plan.dp);
     if (dimension == "pp") visit(c.pp, plan.pp);
   }

@@ -32,6 +32,13 @@ struct Train {
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved };
 const char* to_string(PipelineSchedule schedule);
 
+// How the ranks of a context-parallel group see each other's keys and values.
+enum class ContextParallel {
+  ring,        // passed round the group, each part beside the attention with the one before
+  all_gather,  // gathered before the attention starts
+};
+const char* to_string(ContextParallel kind);
+
 struct Recompute {
   enum class Mode {
     none,
@@ -51,6 +58,8 @@ struct Recompute {
 // How the job is spread over the GPUs, after defaults are filled in.
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
+  int cp = 1;  // ranks that split every sequence between them
+  ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int zero = 0;         // 0..3; 3 is also FSDP
@@ -63,13 +72,16 @@ struct Plan {
   };
   Overlap overlap;
 
-  int gpus() const { return tp * pp * dp; }
-  int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : dp); }
+  int gpus() const { return tp * cp * pp * dp; }
+  // Ranks that hold the same parameters and reduce their gradients together.
+  int data_ranks() const { return dp * cp; }
+  int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : data_ranks()); }
 };
 
 // What a scenario wrote, before defaults: absent fields are nullopt.
 struct PlanRequest {
-  std::optional<std::int64_t> tp, pp, vpp, dp, zero, shard_group, micro_batch;
+  std::optional<std::int64_t> tp, pp, vpp, dp, cp, zero, shard_group, micro_batch;
+  std::optional<ContextParallel> context;
   bool micro_batch_auto = false;
   std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p;
   std::optional<PipelineSchedule> schedule;
@@ -106,7 +118,7 @@ std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model)
 
 // Where a rank sits. Ranks are numbered along plan.order, the first name varying fastest.
 struct RankCoordinates {
-  int tp = 0, dp = 0, pp = 0;
+  int tp = 0, dp = 0, pp = 0, cp = 0;
   bool operator==(const RankCoordinates&) const = default;
 };
 RankCoordinates coordinates(const Plan& plan, int rank);

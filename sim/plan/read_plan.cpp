@@ -131,8 +131,14 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   request.pp = plan.integer("pp", kRanks);
   request.vpp = plan.integer("vpp", kRanks);
   request.dp = plan.integer("dp", kRanks);
-  for (const char* key : {"cp", "ep", "etp"}) refuse_above_one(plan, key, diagnostics);
-  plan.choice("cp_kind", {"ring", "all-gather", "ulysses"});  // says nothing without context parallelism
+  request.cp = plan.integer("cp", kRanks);
+  for (const char* key : {"ep", "etp"}) refuse_above_one(plan, key, diagnostics);
+  if (const auto kind = plan.choice("cp_kind", {"ring", "all-gather", "ulysses"})) {
+    if (*kind == 2 && request.cp.value_or(1) > 1) {
+      diagnostics.unsupported(plan.position_of("cp_kind"), "plan.cp_kind=ulysses");
+    }
+    request.context = *kind == 1 ? ContextParallel::all_gather : ContextParallel::ring;
+  }
   request.sequence_parallel = plan.boolean("sequence_parallel");
   request.schedule = read_schedule(plan, diagnostics);
   request.zero = plan.integer("zero", {0, 3});

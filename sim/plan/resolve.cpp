@@ -40,7 +40,9 @@ struct Question {
   const Train& train;
   const ClusterDescription& cluster;
   Diagnostics& diagnostics;
-  std::int64_t tp = 1, pp = 1, vpp = 1, dp = 1, micro_batch = 1;
+  std::int64_t tp = 1, pp = 1, vpp = 1, dp = 1, cp = 1, micro_batch = 1;
+
+  std::int64_t data_ranks() const { return dp * cp; }
 
   void error(std::string_view key, std::string message) const {
     diagnostics.error(request.position_of(key), std::move(message));
@@ -79,9 +81,10 @@ void check_tensor_parallel(const Question& q) {
   }
 }
 
-// tp * pp * dp = GPUs. Gives dp its value where it was not written; false if there is none.
+// tp * cp * pp * dp = GPUs. Gives dp its value where it was not written; false if there is none.
 bool divide_gpus(Question& q) {
-  const std::int64_t gpus = q.cluster.gpus, model_ranks = q.tp * q.pp;
+  const std::int64_t gpus = q.cluster.gpus, model_ranks = q.tp * q.cp * q.pp;
+  const std::string context = q.cp > 1 ? fmt::format(" x cp={}", q.cp) : "";
   if (gpus % model_ranks != 0) {
     const bool tp_fits = gpus % q.tp == 0;
     const std::string legal =
@@ -92,14 +95,14 @@ bool divide_gpus(Question& q) {
                             return splits_model(q.model, tp) && (gpus % q.pp != 0 || gpus / q.pp % tp == 0);
                           })));
     q.error(tp_fits && q.pp > 1 ? "pp" : "tp",
-            fmt::format("tp={} x pp={} = {} does not divide {} GPUs; {}", q.tp, q.pp, model_ranks, gpus, legal));
+            fmt::format("tp={}{} x pp={} = {} does not divide {} GPUs; {}", q.tp, context, q.pp, model_ranks, gpus, legal));
     return false;
   }
   q.dp = gpus / model_ranks;
   if (q.request.dp && *q.request.dp != q.dp) {
     q.error("dp",
-            fmt::format("tp={} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs", q.tp, q.pp,
-                        *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp, model_ranks * *q.request.dp));
+            fmt::format("tp={}{} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs", q.tp,
+                        context, q.pp, *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp, model_ranks * *q.request.dp));
     return false;
   }
   return true;
@@ -176,19 +179,27 @@ void resolve_sharding(const Question& q, Plan& plan) {
                     "every micro-batch; legal: zero 0 or 1, or pp=1)",
                     plan.zero, plan.zero == 3 ? " and gather weights" : ""));
   }
-  if (plan.zero >= 1 && q.dp == 1) {
+  if (plan.zero >= 1 && q.data_ranks() == 1) {
     q.note("zero", fmt::format("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
     plan.zero = 0;
   }
   const std::int64_t group = q.request.shard_group.value_or(0);
   if (group == 0) return;
-  if (q.dp % group != 0) {
+  if (q.data_ranks() % group != 0) {
     q.error("shard_group",
-            fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.dp, listed(divisors(q.dp))));
-  } else if (plan.zero == 0 && q.dp > 1) {
+            fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.data_ranks(), listed(divisors(q.data_ranks()))));
+  } else if (plan.zero == 0 && q.data_ranks() > 1) {
     q.warning("shard_group", "shard_group has no effect with zero=0; write zero: 1, 2 or 3");
-  } else if (group != q.dp) {
+  } else if (group != q.data_ranks()) {
     plan.shard_group = static_cast<int>(group);
+  }
+}
+
+// Every rank takes one part from the front and one from the back of a sequence, so that causal work is even.
+void check_context_parallel(const Question& q) {
+  if (q.cp > 1 && q.train.seq_len % (2 * q.cp) != 0) {
+    q.error("cp", fmt::format("cp={} needs a seq_len that is a multiple of {}, and it is {}; legal seq_len: {}", q.cp,
+                              2 * q.cp, q.train.seq_len, (q.train.seq_len / (2 * q.cp) + 1) * 2 * q.cp));
   }
 }
 
@@ -198,11 +209,11 @@ void resolve_sequence_parallel(const Question& q, Plan& plan) {
   if (q.tp == 1) {
     q.warning("sequence_parallel", "sequence_parallel has no effect with tp=1");
     plan.sequence_parallel = false;
-  } else if (q.train.seq_len % q.tp != 0) {
+  } else if (q.train.seq_len / q.cp % q.tp != 0) {
     q.error("sequence_parallel",
             fmt::format("seq_len={} is no multiple of tp={}, which sequence_parallel needs; legal: "
                         "seq_len {}, or sequence_parallel: false",
-                        q.train.seq_len, q.tp, (q.train.seq_len / q.tp + 1) * q.tp));
+                        q.train.seq_len, q.tp * q.cp, (q.train.seq_len / (q.tp * q.cp) + 1) * q.tp * q.cp));
   }
 }
 
@@ -262,6 +273,7 @@ void warn_about_placement(const Question& q, const Plan& plan) {
   std::int64_t span = 1;  // ranks from the first member of a tensor-parallel group to beyond its last
   for (const std::string& dimension : plan.order) {
     if (dimension == "dp") span *= plan.dp;
+    if (dimension == "cp") span *= plan.cp;
     if (dimension == "pp") span *= plan.pp;
     if (dimension == "tp") {
       span *= plan.tp;
@@ -292,6 +304,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   q.tp = request.tp.value_or(1);
   q.pp = request.pp.value_or(1);
   q.vpp = request.vpp.value_or(1);
+  q.cp = request.cp.value_or(1);
   q.micro_batch = request.micro_batch.value_or(1);
 
   Plan plan;
@@ -300,6 +313,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   plan.schedule = choose_schedule(q);
   check_precision(q);
   check_attention(q);
+  check_context_parallel(q);
   resolve_sequence_parallel(q, plan);
   resolve_recompute(q, plan);
   if (!divide_gpus(q)) return std::nullopt;  // the rules below need dp
@@ -311,6 +325,8 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   plan.pp = static_cast<int>(q.pp);
   plan.vpp = static_cast<int>(q.vpp);
   plan.dp = static_cast<int>(q.dp);
+  plan.cp = static_cast<int>(q.cp);
+  plan.context = request.context.value_or(ContextParallel::ring);
   plan.micro_batch = q.micro_batch;
   if (request.order) plan.order = *request.order;
   plan.overlap = resolve_overlap(request, software);

@@ -87,6 +87,8 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.zero2_reduce_each_micro_batch, reader.boolean("zero2_reduce_each_micro_batch"));
   set(s.zero3_gathers_with_recompute, reader.integer("zero3_gathers_with_recompute", {1, 10}));
   set(s.zero3_overlap, reader.boolean("zero3_overlap"));
+  set(s.cp_exposed, reader.number("cp_exposed", Unit::count, {0, 1}));
+  set(s.cp_imbalance, reader.number("cp_imbalance", Unit::count, {1, 2}));
   set(s.zero3_single_network_flow, reader.boolean("zero3_single_network_flow"));
   set(s.zero3_prefetch_layers, reader.integer("zero3_prefetch_layers", {0, 1'000}));
   set(s.pipeline_scatter_gather, reader.boolean("pipeline_scatter_gather"));

@@ -81,6 +81,9 @@ struct Software {
   bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
   bool tp_overlap = false;                   // default of overlap.tp
   double tp_overlap_hidden = 0.84;           // share of TP collectives hidden when overlapped
+  // Context parallelism: the least share of the exchange of keys and values that stays exposed beside the attention,
+  // and what the causal mask costs where sequences are not cut evenly (1 = balanced, as Megatron's zigzag).
+  double cp_exposed = 0.35, cp_imbalance = 1.0;
 
   // Memory in bytes a parameter of a 16-bit run, before ZeRO shards them: weights, gradients, optimizer state, and what
   // the optimizer step adds while it runs (sharded like the optimizer state).

@@ -31,7 +31,7 @@ struct Job {
 std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& shape) {
   if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
   std::vector<Algorithm> algorithms = {Algorithm::ring};
-  if (purpose == Purpose::shard) return algorithms;  // gathers and scatters are rings
+  if (purpose == Purpose::shard || purpose == Purpose::context) return algorithms;  // gathers and scatters are rings
   if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
   if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
   return algorithms;
@@ -53,33 +53,38 @@ void add_group(Job& job, const Cluster& cluster, Purpose purpose, int stage, std
 
 void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int stage) {
   std::vector<int> ranks;
-  for (int dp = 0; dp < c.plan.dp; ++dp) ranks.push_back(rank_of(c.plan, {tp, dp, stage}));
+  for (int dp = 0; dp < c.plan.dp; ++dp) {
+    for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  const int count = c.plan.data_ranks();
   add_group(job, cluster, Purpose::data, stage, ranks);
   if (c.plan.zero == 0) return;
   const int group = c.plan.shard_ranks();
-  for (int first = 0; first < c.plan.dp; first += group) {
+  for (int first = 0; first < count; first += group) {
     add_group(job, cluster, Purpose::shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
   }
-  if (group == c.plan.dp) return;
+  if (group == count) return;
   for (int member = 0; member < group; ++member) {
     std::vector<int> replicas;
-    for (int dp = member; dp < c.plan.dp; dp += group) replicas.push_back(ranks[static_cast<std::size_t>(dp)]);
+    for (int i = member; i < count; i += group) replicas.push_back(ranks[static_cast<std::size_t>(i)]);
     add_group(job, cluster, Purpose::replica, stage, std::move(replicas));
   }
 }
 
-void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int dp) {
+void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int cp, int dp) {
   const int stages = c.plan.pp;
   // With several chunks a stage the last stage passes on to the first.
   const int edges = c.plan.vpp > 1 ? stages : stages - 1;
   for (int stage = 0; stage < edges; ++stage) {
-    const int here = rank_of(c.plan, {tp, dp, stage});
-    const int next = rank_of(c.plan, {tp, dp, (stage + 1) % stages});
+    const int here = rank_of(c.plan, {tp, dp, stage, cp});
+    const int next = rank_of(c.plan, {tp, dp, (stage + 1) % stages, cp});
     add_group(job, cluster, Purpose::forward, stage, {here, next});
     add_group(job, cluster, Purpose::backward, stage, {next, here});
   }
   if (c.model.tied_embeddings && stages > 1) {
-    add_group(job, cluster, Purpose::tie, 0, {rank_of(c.plan, {tp, dp, 0}), rank_of(c.plan, {tp, dp, stages - 1})});
+    add_group(job, cluster, Purpose::tie, 0,
+              {rank_of(c.plan, {tp, dp, 0, cp}), rank_of(c.plan, {tp, dp, stages - 1, cp})});
   }
 }
 
@@ -87,14 +92,23 @@ Job communicating_groups(const Case& c, const Cluster& cluster) {
   Job job;
   for (int stage = 0; stage < c.plan.pp; ++stage) {
     for (int dp = 0; dp < c.plan.dp; ++dp) {
-      std::vector<int> ranks;
-      for (int tp = 0; tp < c.plan.tp; ++tp) ranks.push_back(rank_of(c.plan, {tp, dp, stage}));
-      add_group(job, cluster, Purpose::tensor, stage, std::move(ranks));
+      for (int cp = 0; cp < c.plan.cp; ++cp) {
+        std::vector<int> ranks;
+        for (int tp = 0; tp < c.plan.tp; ++tp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
+        add_group(job, cluster, Purpose::tensor, stage, std::move(ranks));
+      }
+      for (int tp = 0; tp < c.plan.tp; ++tp) {
+        std::vector<int> ranks;
+        for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
+        add_group(job, cluster, Purpose::context, stage, std::move(ranks));
+      }
     }
     for (int tp = 0; tp < c.plan.tp; ++tp) add_data_groups(job, c, cluster, tp, stage);
   }
   for (int dp = 0; dp < c.plan.dp; ++dp) {
-    for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, cluster, tp, dp);
+    for (int cp = 0; cp < c.plan.cp; ++cp) {
+      for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, cluster, tp, cp, dp);
+    }
   }
   return job;
 }
@@ -102,7 +116,7 @@ Job communicating_groups(const Case& c, const Cluster& cluster) {
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor", "data", "shard", "replica", "forward", "backward", "tie"};
+  constexpr std::array names = {"tensor", "context", "data", "shard", "replica", "forward", "backward", "tie"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -213,17 +227,18 @@ Seconds Communicators::job_wide_latency() const {
   return collective_cost(Collective::all_reduce, {8.0}, shape_of(cluster_, everyone), cluster_, constants_).latency;
 }
 
-Communicators::TensorIsolation Communicators::tensor_isolation(std::uint32_t rank_class) const {
+Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) const {
+  const auto inside_layers = [](Purpose p) { return p == Purpose::tensor || p == Purpose::context; };
   std::vector<bool> mine(links_.size(), false);
   for (std::uint32_t id : by_rank_[rank_class]) {
     const Communicator& communicator = communicators_[id];
-    if (communicator.purpose != Purpose::tensor) continue;
+    if (!inside_layers(communicator.purpose)) continue;
     if (communicator.rank_classes.size() != 1) return {};
     for (const Communicator::LinkUse& use : communicator.uses) mine[use.link] = true;
   }
-  TensorIsolation isolation{true, true};
+  Isolation isolation{true, true};
   for (const Communicator& other : communicators_) {
-    const bool same = other.purpose == Purpose::tensor && other.rank_classes.front() == rank_class;
+    const bool same = inside_layers(other.purpose) && other.rank_classes.front() == rank_class;
     if (same) continue;
     const bool shares =
         std::any_of(other.uses.begin(), other.uses.end(), [&](const auto& use) { return mine[use.link]; });

@@ -12,6 +12,7 @@ namespace foretrain {
 // Why ranks communicate.
 enum class Purpose : std::uint8_t {
   tensor,     // tensor-parallel group: activations inside a layer
+  context,    // context-parallel group: keys and values of the attention
   data,       // data-parallel group: gradients
   shard,      // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
   replica,    // the same shard in every sharding group
@@ -65,13 +66,14 @@ class Communicators {
   // The kind of the link that limits a communicator when it is alone.
   LinkKind limiting_link(std::uint32_t communicator) const;
 
-  // Whether tensor-parallel traffic of the rank class shares no link with anything that may run at the same time,
-  // and its whole group is of this one class: its collectives then last the same whenever they run.
-  struct TensorIsolation {
+  // Whether the traffic inside layers (tensor and context parallel) of the rank class shares no link with anything that
+  // may run at the same time, and its whole groups are of this one class: its collectives then last the same whenever
+  // they run.
+  struct Isolation {
     bool always = false;                // nothing else ever uses these links
     bool outside_data_traffic = false;  // only this stage's data-parallel traffic does
   };
-  TensorIsolation tensor_isolation(std::uint32_t rank_class) const;
+  Isolation isolation(std::uint32_t rank_class) const;
 
  private:
   const Cluster& cluster_;

@@ -7,7 +7,7 @@ namespace {
 
 // The sizes that every block of one rank shares.
 struct RankShape {
-  double tokens = 0;           // of a micro-batch
+  double tokens = 0;           // of a micro-batch, on this rank
   double hidden_shards = 1;    // ranks that split the sequence outside the tensor-parallel regions
   double tp = 1;
   double element = 2;          // bytes
@@ -23,7 +23,7 @@ double gradient_bytes(const Case& c) {
 
 RankShape shape_of(const Case& c) {
   RankShape s;
-  s.tokens = static_cast<double>(c.plan.micro_batch * c.train.seq_len);
+  s.tokens = static_cast<double>(c.plan.micro_batch * c.train.seq_len / c.plan.cp);
   s.tp = c.plan.tp;
   s.hidden_shards = c.plan.sequence_parallel ? c.plan.tp : 1;
   s.element = element_bytes(c.train.precision);
@@ -59,10 +59,29 @@ KernelTime attention_core(const Case& c, const RankShape& s, Pass pass) {
                              .head_dim = c.model.head_dim,
                              .seq = c.train.seq_len,
                              .causal = true};
-  if (c.train.attention == AttentionKernel::standard) {
-    return standard_attention_time(c.cluster.gpu, s.rest, shape, pass, softmax_is_fused(c));
+  KernelTime time = c.train.attention == AttentionKernel::standard
+                        ? standard_attention_time(c.cluster.gpu, s.rest, shape, pass, softmax_is_fused(c))
+                        : flash_attention_time(c.cluster.gpu, s.rest, c.train.attention, shape, pass);
+  if (c.plan.cp > 1) {
+    // The ranks of a context-parallel group share the square of queries and keys; in a ring each takes it in parts.
+    const double share = c.software.cp_imbalance / c.plan.cp;
+    time.matmul *= share;
+    time.memory *= share;
+    if (c.plan.context == ContextParallel::ring) time.latency *= c.plan.cp;
   }
-  return flash_attention_time(c.cluster.gpu, s.rest, c.train.attention, shape, pass);
+  return time;
+}
+
+// The exchange of keys and values (or, scattered, of their gradients) among the ranks that split the sequences. A ring
+// passes parts on while the attention works on what it has.
+std::optional<LayerStep::GroupCollective> key_value_exchange(const Case& c, const RankShape& s, Collective op,
+                                                             const KernelTime& core) {
+  if (c.plan.cp == 1) return std::nullopt;
+  const double width = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp) * c.model.head_dim);
+  const Bytes bytes{2.0 * width * s.tokens * c.plan.cp * s.element};
+  if (c.plan.context == ContextParallel::all_gather) return LayerStep::GroupCollective{Purpose::context, op, bytes, 1.0, {0}};
+  const double beside = static_cast<double>(c.plan.cp - 1) / c.plan.cp;
+  return LayerStep::GroupCollective{Purpose::context, op, bytes, c.software.cp_exposed, core.total() * beside};
 }
 
 // Elementwise kernels of the attention half and of the MLP half of a layer.
@@ -84,19 +103,21 @@ Bytes hidden_tensor(const Case& c, const RankShape& s) {
 }
 
 // A region between the tensor-parallel collectives: without sequence parallelism its output (or input gradient) is
-// all-reduced; with it the input is gathered first and the output scattered.
-void add_region(BlockPass& block, const Case& c, const RankShape& s, KernelTime compute) {
+// all-reduced; with it the input is gathered first and the output scattered. `steps` are its kernels, cut where other
+// groups synchronise.
+void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector<LayerStep> steps) {
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   const Bytes bytes = hidden_tensor(c, s);
-  if (c.plan.tp == 1) {
-    if (block.steps.empty()) block.steps.push_back({});
-    block.steps.back().compute += compute;
-  } else if (c.plan.sequence_parallel) {
-    block.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, bytes, exposed}});
-    block.steps.push_back({compute, LayerStep::TensorCollective{Collective::reduce_scatter, bytes, exposed}});
-  } else {
-    block.steps.push_back({compute, LayerStep::TensorCollective{Collective::all_reduce, bytes, exposed}});
+  BlockPass region;
+  if (c.plan.tp > 1) {
+    if (c.plan.sequence_parallel) {
+      region.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, bytes, exposed, {0}}});
+    }
+    const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
+    steps.back().collective = LayerStep::GroupCollective{Purpose::tensor, op, bytes, exposed, {0}};
   }
+  region.steps.insert(region.steps.end(), steps.begin(), steps.end());
+  block = block + region;
 }
 
 Seconds layer_host_time(const Case& c, Pass pass) {
@@ -121,9 +142,10 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s) {
     return time;
   };
   BlockPass block;
-  add_region(block, c, s, between.attention + linear(p.qkv) + attention_core(c, s, Pass::forward) +
-                              linear(p.attention_out));
-  add_region(block, c, s, between.mlp + linear(p.mlp_in) + linear(p.mlp_out));
+  const KernelTime core = attention_core(c, s, Pass::forward);
+  const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
+  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}});
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}});
   block.host = layer_host_time(c, Pass::forward);
   return block;
 }
@@ -145,8 +167,12 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
     core += attention_core(c, s, Pass::forward);
   }
   BlockPass block;
-  add_region(block, c, s, between.mlp + linear(p.mlp_out) + linear(p.mlp_in));
-  add_region(block, c, s, between.attention + linear(p.attention_out) + core + linear(p.qkv));
+  // Keys and values come round again, and their gradients go back to where they belong.
+  const auto gather = key_value_exchange(c, s, Collective::all_gather, core * 0.5);
+  const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}});
+  add_region(block, c, s,
+             {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}});
   block.host = layer_host_time(c, Pass::backward);
   return block;
 }
@@ -161,7 +187,7 @@ BlockPass embedding_pass(const Case& c, const RankShape& s, Pass pass) {
     const Collective op = !c.plan.sequence_parallel ? Collective::all_reduce
                           : pass == Pass::forward   ? Collective::reduce_scatter
                                                     : Collective::all_gather;
-    step.collective = LayerStep::TensorCollective{op, hidden_tensor(c, s), 1.0};
+    step.collective = LayerStep::GroupCollective{Purpose::tensor, op, hidden_tensor(c, s), 1.0, {0}};
   }
   block.steps.push_back(step);
   return block;
@@ -186,16 +212,16 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
     block.steps.push_back({time, {}});
   } else if (pass == Pass::forward) {
     if (c.plan.sequence_parallel) {
-      block.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, hidden_tensor(c, s), 1.0}});
+      block.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, hidden_tensor(c, s), 1.0, {0}}});
     }
     // Vocabulary-parallel cross entropy agrees on the maximum, the target's logit and the sum: 4 bytes a token each.
-    const LayerStep::TensorCollective statistic{Collective::all_reduce, {4.0 * s.tokens}, 1.0};
+    const LayerStep::GroupCollective statistic{Purpose::tensor, Collective::all_reduce, {4.0 * s.tokens}, 1.0, {0}};
     block.steps.push_back({time, statistic});
     block.steps.push_back({{}, statistic});
     block.steps.push_back({{}, statistic});
   } else {
     const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
-    block.steps.push_back({time, LayerStep::TensorCollective{op, hidden_tensor(c, s), 1.0}});
+    block.steps.push_back({time, LayerStep::GroupCollective{Purpose::tensor, op, hidden_tensor(c, s), 1.0, {0}}});
   }
   block.host = {c.software.micro_batch_overhead_ms * 1e-3 / 2.0};
   return block;

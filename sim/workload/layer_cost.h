@@ -6,18 +6,21 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/kernel.h"
 #include "sim/scenario/scenario.h"
+#include "sim/workload/communicators.h"
 
 namespace foretrain {
 
-// A stretch of kernels on one rank, and the tensor-parallel collective that ends it, if any.
+// A stretch of kernels on one rank, and the collective of its tensor- or context-parallel group that ends it, if any.
 struct LayerStep {
   KernelTime compute;
-  struct TensorCollective {
+  struct GroupCollective {
+    Purpose purpose = Purpose::tensor;  // or context
     Collective op = Collective::all_reduce;
-    Bytes bytes;          // full buffer
-    double exposed = 1.0; // share that is not hidden under the GEMM it feeds (tensor-parallel overlap)
+    Bytes bytes;            // full buffer
+    double exposed = 1.0;   // least share that is not hidden under kernels it runs beside
+    Seconds beside = {0};   // time of the kernels it may hide under; the rest of it is exposed too
   };
-  std::optional<TensorCollective> collective;
+  std::optional<GroupCollective> collective;
 };
 
 // One pass over one block (a layer, the embedding, or head and loss) on one rank.

@@ -17,11 +17,12 @@ enum class Part : std::uint8_t {
   kernel_latency, // fixed device cost of kernels
   launch,         // the GPU waits for the host to issue kernels
   tensor_latency, tensor_transfer,      // tensor-parallel collectives inside the task
+  context_latency, context_transfer,    // context-parallel exchanges inside the task
   pipeline_latency, pipeline_transfer,  // gathering what the previous stage sent in pieces
   straggler,      // waiting for the slowest of many ranks
   other,          // fixed cost of a step
 };
-inline constexpr std::size_t kParts = 10;
+inline constexpr std::size_t kParts = 12;
 
 // The make-up of a task's nominal duration; the parts add up to it exactly.
 struct Composition {
@@ -35,6 +36,7 @@ struct Composition {
 enum class TaskKind : std::uint8_t {
   forward, backward,        // compute, alone or with its tensor-parallel collectives contracted into it
   tensor_collective,        // on the compute stream
+  context_collective,       // likewise: keys, values and their gradients
   pipeline_gather,          // likewise: the pieces of a scattered boundary tensor
   pipeline_transfer,
   gradient_reduce,          // all-reduce or reduce-scatter of gradients
@@ -68,8 +70,8 @@ struct Step {
   std::vector<int> multiplicity;
   std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
   std::vector<bool> resource_is_link;
-  // The kind of link that limits a communicator on an idle cluster; and of each rank class's tensor-parallel group.
-  std::vector<LinkKind> communicator_link_kind, tensor_link_kind;
+  // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.
+  std::vector<LinkKind> communicator_link_kind, tensor_link_kind, context_link_kind;
   std::vector<StageLayout> layouts;
   std::int64_t micro_batches = 0;
   int simulated_ranks = 0, total_ranks = 0;

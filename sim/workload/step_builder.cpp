@@ -87,6 +87,8 @@ void StepBuilder::create_streams() {
   for (std::uint32_t r = 0; r < compute_.size(); ++r) {
     const auto ring = communicators_.find(r, Purpose::tensor, Algorithm::ring);
     step_.tensor_link_kind.push_back(ring ? step_.communicator_link_kind[*ring] : LinkKind::nvlink);
+    const auto context = communicators_.find(r, Purpose::context, Algorithm::ring);
+    step_.context_link_kind.push_back(context ? step_.communicator_link_kind[*context] : LinkKind::nvlink);
   }
   step_.compute_tasks.resize(compute_.size());
   reduced_.resize(compute_.size());
@@ -132,6 +134,28 @@ Time StepBuilder::idle_duration(std::uint32_t communicator, const CollectiveCost
   return to_time(cost.latency * exposed) + engine::work_duration(cost.wire_bytes.value * exposed, rate);
 }
 
+// How the stage's communicators do a collective inside a layer, each with the share of it that is exposed.
+const std::vector<StepBuilder::PreparedStep::Join>& StepBuilder::joins(const LayerStep::GroupCollective& collective) {
+  const std::array key = {static_cast<double>(collective.purpose), static_cast<double>(collective.op),
+                          collective.bytes.value, collective.exposed, collective.beside.value};
+  const auto [known, inserted] = collective_costs_.try_emplace(key);
+  std::vector<PreparedStep::Join>& found = known->second;
+  if (!inserted) return found;
+  for (std::uint32_t rank : ranks_) {
+    const CollectiveCost cost = communicators_.cost(rank, collective.purpose, collective.op, collective.bytes);
+    const auto communicator = communicators_.find(rank, collective.purpose, cost.algorithm);
+    const auto same = [&](const PreparedStep::Join& join) { return join.communicator == *communicator; };
+    if (!communicator || std::any_of(found.begin(), found.end(), same)) continue;
+    double exposed = collective.exposed;
+    if (collective.beside.value > 0) {
+      exposed = std::max(exposed, 1.0 - collective.beside.value / idle_duration(*communicator, cost, 1.0).seconds());
+    }
+    found.push_back({*communicator, communication_cost(*communicator, cost, exposed, false),
+                     idle_duration(*communicator, cost, exposed)});
+  }
+  return found;
+}
+
 // Cuts a pass over a block into tasks' worth of work. What the host needs beyond the device's time goes to the first.
 StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind collective_kind) {
   PreparedBlock block;
@@ -143,21 +167,8 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
     compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
     step.compute.assign(ranks_.size(), compute);
     if (layer_step.collective) {
-      const auto& collective = *layer_step.collective;
-      auto& joins = collective_costs_[{static_cast<double>(collective.op), collective.bytes.value, collective.exposed}];
-      if (joins.empty()) {
-        for (std::uint32_t rank : ranks_) {
-          const CollectiveCost cost = communicators_.cost(rank, Purpose::tensor, collective.op, collective.bytes);
-          const auto communicator = communicators_.find(rank, Purpose::tensor, cost.algorithm);
-          if (!communicator) continue;
-          const bool known = std::any_of(joins.begin(), joins.end(),
-                                         [&](const PreparedStep::Join& j) { return j.communicator == *communicator; });
-          if (known) continue;
-          joins.push_back({*communicator, communication_cost(*communicator, cost, collective.exposed, false),
-                           idle_duration(*communicator, cost, collective.exposed)});
-        }
-      }
-      step.collectives = joins;
+      if (layer_step.collective->purpose == Purpose::context) step.collective_kind = TaskKind::context_collective;
+      step.collectives = joins(*layer_step.collective);
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       device[r] += compute.total();
@@ -205,13 +216,18 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(Block::Kind kind, bool r
 // A boundary tensor that was sent in tp pieces is put together by an all-gather before the pass can start.
 const StepBuilder::PreparedBlock& StepBuilder::prepared_gather() {
   if (!prepared_gather_) {
-    const double bytes = static_cast<double>(case_.plan.micro_batch * case_.train.seq_len * case_.model.hidden) *
+    const double bytes = boundary_elements() *
                          element_bytes(case_.train.precision);
     BlockPass gather;
-    gather.steps.push_back({{}, LayerStep::TensorCollective{Collective::all_gather, {bytes}, 1.0}});
+    gather.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, {bytes}, 1.0, {0}}});
     prepared_gather_ = prepare(gather, TaskKind::pipeline_gather);
   }
   return *prepared_gather_;
+}
+
+// Of the tensor that one context-parallel rank hands to the next stage.
+double StepBuilder::boundary_elements() const {
+  return static_cast<double>(case_.plan.micro_batch * case_.train.seq_len / case_.plan.cp * case_.model.hidden);
 }
 
 bool StepBuilder::receives_pieces(const PipelineOp& op) const {
@@ -226,7 +242,7 @@ bool StepBuilder::receives_pieces(const PipelineOp& op) const {
 // the first pass whose gradients are reduced.
 StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineOp>& order) const {
   Window window{0, order.size()};
-  if (case_.plan.dp == 1) return window;
+  if (case_.plan.data_ranks() == 1) return window;
   if (case_.plan.zero == 3) return {order.size(), 0};
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (!gathered_.empty() && order[i].pass == Pass::forward && order[i].micro_batch == 0) window.gathers_until = i + 1;
@@ -236,7 +252,7 @@ StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineO
 }
 
 bool StepBuilder::contraction_is_exact() const {
-  return case_.plan.tp == 1 || isolation_.always || isolation_.outside_data_traffic;
+  return case_.plan.tp * case_.plan.cp == 1 || isolation_.always || isolation_.outside_data_traffic;
 }
 
 void StepBuilder::issue_stage(int stage) {
@@ -248,9 +264,9 @@ void StepBuilder::issue_stage(int stage) {
   collective_costs_.clear();
   block_ends_.clear();
   isolation_ = {true, true};
-  if (case_.plan.tp > 1) {
+  if (case_.plan.tp * case_.plan.cp > 1) {
     for (std::uint32_t rank : ranks_) {
-      const auto mine = communicators_.tensor_isolation(rank);
+      const auto mine = communicators_.isolation(rank);
       isolation_.always = isolation_.always && mine.always;
       isolation_.outside_data_traffic = isolation_.outside_data_traffic && mine.outside_data_traffic;
     }
@@ -299,15 +315,20 @@ const StepBuilder::ContractedPass& StepBuilder::contracted(const PipelineOp& op)
   std::vector<Composition> sums(ranks_.size());
   auto add = [&](const PreparedBlock& block) {
     for (const PreparedStep& step : block) {
-      const bool pipeline = step.collective_kind == TaskKind::pipeline_gather;
+      Part latency_part = Part::tensor_latency, transfer_part = Part::tensor_transfer;
+      if (step.collective_kind == TaskKind::context_collective) {
+        latency_part = Part::context_latency, transfer_part = Part::context_transfer;
+      } else if (step.collective_kind == TaskKind::pipeline_gather) {
+        latency_part = Part::pipeline_latency, transfer_part = Part::pipeline_transfer;
+      }
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
         sums[r] += step.compute[r];
         for (const PreparedStep::Join& join : step.collectives) {
           const auto& members = communicators_.all()[join.communicator].rank_classes;
           if (std::find(members.begin(), members.end(), ranks_[r]) == members.end()) continue;
           const Time latency = step_.graph.cost(join.cost).latency;
-          sums[r][pipeline ? Part::pipeline_latency : Part::tensor_latency] += latency;
-          sums[r][pipeline ? Part::pipeline_transfer : Part::tensor_transfer] += join.duration - latency;
+          sums[r][latency_part] += latency;
+          sums[r][transfer_part] += join.duration - latency;
         }
       }
     }

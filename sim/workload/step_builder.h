@@ -38,7 +38,7 @@ class StepBuilder {
       engine::CostId cost;
       Time duration;  // on idle links
     };
-    std::vector<Join> collectives;  // one a tensor-parallel communicator of the stage
+    std::vector<Join> collectives;  // one a communicator of the stage that takes part
     TaskKind collective_kind = TaskKind::tensor_collective;
   };
   using PreparedBlock = std::vector<PreparedStep>;
@@ -62,8 +62,10 @@ class StepBuilder {
   void issue_prepared(const PreparedBlock& block, const PipelineOp& op, int block_index, bool contended, Span& span);
   const PreparedBlock& prepared(Block::Kind kind, bool recomputed, Pass pass);
   const PreparedBlock& prepared_gather();
+  const std::vector<PreparedStep::Join>& joins(const LayerStep::GroupCollective& collective);
   PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
   const ContractedPass& contracted(const PipelineOp& op);
+  double boundary_elements() const;
   bool receives_pieces(const PipelineOp& op) const;
   bool contraction_is_exact() const;
 
@@ -115,11 +117,11 @@ class StepBuilder {
   // The stage in hand.
   int stage_ = 0;
   std::span<const std::uint32_t> ranks_;
-  Communicators::TensorIsolation isolation_;
+  Communicators::Isolation isolation_;
   std::map<std::array<int, 3>, PreparedBlock> prepared_;
   std::optional<PreparedBlock> prepared_gather_;
   std::map<std::array<int, 2>, ContractedPass> contracted_;
-  std::map<std::array<double, 3>, std::vector<PreparedStep::Join>> collective_costs_;
+  std::map<std::array<double, 5>, std::vector<PreparedStep::Join>> collective_costs_;
   std::vector<GradientBucket> buckets_;
   std::vector<std::vector<PerRank>> gathered_;  // [chunk][block]: what its first forward waits for
   std::vector<PerRank> block_ends_;             // ends of the stage's block passes in issue order (ZeRO-3 prefetch)

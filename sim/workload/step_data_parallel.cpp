@@ -16,12 +16,12 @@ bool reduces_every_micro_batch(const Case& c) {
 }  // namespace
 
 double StepBuilder::bucket_bytes() const {
-  return case_.software.gradient_bucket_bytes(case_.plan.dp, case_.plan.overlap.grad_reduce);
+  return case_.software.gradient_bucket_bytes(case_.plan.data_ranks(), case_.plan.overlap.grad_reduce);
 }
 
 bool StepBuilder::reduces_in(const PipelineOp& op) const {
   const Plan& plan = case_.plan;
-  if (plan.dp == 1 || op.pass == Pass::forward) return false;
+  if (plan.data_ranks() == 1 || op.pass == Pass::forward) return false;
   if (plan.zero < 3 && !plan.overlap.grad_reduce && !reduces_every_micro_batch(case_)) return false;
   return reduces_every_micro_batch(case_) || op.micro_batch == step_.micro_batches - 1;
 }
@@ -90,13 +90,13 @@ void StepBuilder::reduce_gradients(double parameters, const PerRank& after, cons
     return;
   }
   issue(Purpose::shard, Collective::reduce_scatter, bytes);
-  if (plan.shard_ranks() < plan.dp) issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+  if (plan.shard_ranks() < plan.data_ranks()) issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
 }
 
 // Gradients that do not hide under the backward pass are reduced when the last one has ended.
 void StepBuilder::finish_reductions() {
   const Plan& plan = case_.plan;
-  if (plan.dp == 1 || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
+  if (plan.data_ranks() == 1 || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
   const PipelineOp& last = order_.back().back();
   PerRank ends(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) ends[r] = last_task_[ranks_[r]][pass_index(last)];

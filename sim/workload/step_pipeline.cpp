@@ -21,8 +21,7 @@ void StepBuilder::send(std::uint32_t rank, const PipelineOp& op, const PipelineO
     return;
   }
   const bool in_pieces = plan.sequence_parallel || case_.software.pipeline_scatter_gather;
-  const double elements = static_cast<double>(plan.micro_batch * case_.train.seq_len * case_.model.hidden);
-  const Bytes bytes{elements * element_bytes(case_.train.precision) / (in_pieces ? plan.tp : 1)};
+  const Bytes bytes{boundary_elements() * element_bytes(case_.train.precision) / (in_pieces ? plan.tp : 1)};
   const Purpose purpose = forward ? Purpose::forward : Purpose::backward;
   const auto communicator = communicators_.find(rank, purpose, Algorithm::direct);
   if (!communicator) throw std::logic_error("a pipeline stage has no way to send");

@@ -7,7 +7,7 @@
 namespace foretrain {
 
 std::string task_name(const Step& step, engine::TaskId task) {
-  constexpr std::array names = {"forward",         "backward",         "tensor collective", "pipeline gather",
+  constexpr std::array names = {"forward",         "backward",         "tensor collective", "context exchange", "pipeline gather",
                                 "pipeline transfer", "gradient reduce", "parameter gather",  "shard gather",
                                 "tied embedding reduce", "gradient norm", "optimizer",        "step overhead"};
   const TaskInfo& info = step.tasks[task.index()];

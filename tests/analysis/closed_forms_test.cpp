@@ -99,6 +99,24 @@ TEST_CASE("ZeRO-3 moves 3(n-1)/n of the parameters' bytes") {
         doctest::Approx(3.0 * 7 / 8 * report.step.layouts[0].parameters() * 2));
 }
 
+TEST_CASE("context parallelism splits tokens and exchanges keys and values") {
+  const std::string base =
+      "model: {arch: llama, layers: 4, hidden: 2048, heads: 16, kv_heads: 4, ffn: 5632, vocab: 32000}\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+      "train: {seq_len: 8192, global_batch: 8, precision: bf16}\nsoftware: megatron-core\n";
+  const CaseReport whole = simulate_plainly(case_of(base + "plan: {zero: 1, micro_batch: 1}"));
+  const CaseReport split = simulate_plainly(case_of(base + "plan: {cp: 8, zero: 1, micro_batch: 1}"));
+  // The same FLOPs: eight times the micro-batches, an eighth of the work each.
+  CHECK(split.model_tflops_per_gpu * split.step_time.seconds() ==
+        doctest::Approx(whole.model_tflops_per_gpu * whole.step_time.seconds()));
+  CHECK(split.breakdown[Cause::cp_comm] > Time::zero());
+  CHECK(split.memory[0].parts.activations.value == doctest::Approx(whole.memory[0].parts.activations.value / 8));
+  // Gathered in front of the attention nothing of it is hidden.
+  const CaseReport gathered =
+      simulate_plainly(case_of(base + "plan: {cp: 8, cp_kind: all-gather, zero: 1, micro_batch: 1}"));
+  CHECK(gathered.breakdown[Cause::cp_comm] > split.breakdown[Cause::cp_comm]);
+}
+
 TEST_CASE("pipeline transfers move every boundary tensor once each way") {
   const Case c = ideal_pipeline("schedule: 1f1b", 8);
   const CaseReport report = simulate_plainly(c);

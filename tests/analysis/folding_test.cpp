@@ -71,6 +71,12 @@ const std::vector<PlanKind>& plan_kinds() {
        "plan: {tp: 2, micro_batch: 1, overlap: {grad_reduce: true}}"},
       {"one NIC for a node", kSmallGpt + a100_nodes(4, 1) + train(64) + "plan: {tp: 2, micro_batch: 2}"},
       {"64 GPUs, three ways", kSmallGpt + a100_nodes(8, 4) + train(64) + "plan: {tp: 2, pp: 4, micro_batch: 2}"},
+      {"context parallel in a node",
+       kSmallLlama + kA100Node + train(8) + "plan: {cp: 4, zero: 1, micro_batch: 1, overlap: {grad_reduce: true}}"},
+      {"context parallel over nodes, gathered, with tensor and pipeline parallel",
+       "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 8192, vocab: 32000}\n"
+       "software: megatron-core\n" + a100_nodes(4, 8) + train(16) +
+           "plan: {tp: 4, cp: 4, cp_kind: all-gather, pp: 2, sequence_parallel: true, micro_batch: 2}"},
       {"a slow NIC",
        kSmallGpt +
            "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, "

@@ -91,13 +91,13 @@ TEST_CASE("forms of recompute, order and micro_batch") {
 
 TEST_CASE("features that are not simulated are refused by name, all at once") {
   const Reading r = plan(
-      "{cp: 2, ep: 8, etp: 2, offload: optimizer, schedule: zero-bubble, ends_as_layers: 2, zeropp: true,\n"
+      "{cp: 2, cp_kind: ulysses, ep: 8, etp: 2, offload: optimizer, schedule: zero-bubble, ends_as_layers: 2, zeropp: true,\n"
       " recompute: {modules: [norm]}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.cp", "plan.ends_as_layers", "plan.ep", "plan.etp", "plan.offload",
-                                          "plan.recompute.modules", "plan.schedule=zero-bubble", "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.ends_as_layers", "plan.ep", "plan.etp",
+                                          "plan.offload", "plan.recompute.modules", "plan.schedule=zero-bubble", "plan.zeropp"});
   CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
   CHECK(plan("recompute: {saved: [qkv]}").unsupported() == std::vector<std::string>{"plan.recompute.saved"});
   CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
