@@ -87,6 +87,7 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.zero2_reduce_each_micro_batch, reader.boolean("zero2_reduce_each_micro_batch"));
   set(s.zero3_gathers_with_recompute, reader.integer("zero3_gathers_with_recompute", {1, 10}));
   set(s.zero3_overlap, reader.boolean("zero3_overlap"));
+  set(s.tp_backward_overlap, reader.boolean("tp_backward_overlap"));
   set(s.cp_exposed, reader.number("cp_exposed", Unit::count, {0, 1}));
   set(s.cp_imbalance, reader.number("cp_imbalance", Unit::count, {1, 2}));
   set(s.zero3_single_network_flow, reader.boolean("zero3_single_network_flow"));
@@ -194,6 +195,7 @@ std::optional<Loaded> load(const config::Catalogue& catalogue, std::string_view 
     loaded.variants = read_profile(*file->node, loaded.profile, diagnostics);  // only those of the profile itself stay
   }
   loaded.profile.name = line.front().name;
+  loaded.profile.family = line.back().name;
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return loaded;
 }

@@ -14,6 +14,7 @@ namespace foretrain {
 // per parameter or per logit as named; x_gb is 1e9 bytes.
 struct Software {
   std::string name;
+  std::string family;  // the profile its line of `inherits` ends at: frameworks of one family share most of their code
 
   // Elementwise kernels of one layer: norms, activations, rotary, residual, bias, dropout, casts.
   // HBM bytes = 2 * tokens * (hidden * h / sp + attention * q / tp + ffn * f / tp), with h the hidden size, q the width
@@ -81,6 +82,8 @@ struct Software {
   bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
   bool tp_overlap = false;                   // default of overlap.tp
   double tp_overlap_hidden = 0.84;           // share of TP collectives hidden when overlapped
+  // The backward pass of a column-parallel linear sums its input gradient beside the product for its weight gradient.
+  bool tp_backward_overlap = false;
   // Context parallelism: the least share of the exchange of keys and values that stays exposed beside the attention,
   // and what the causal mask costs where sequences are not cut evenly (1 = balanced, as Megatron's zigzag).
   double cp_exposed = 0.35, cp_imbalance = 1.0;

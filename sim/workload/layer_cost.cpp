@@ -38,12 +38,18 @@ KernelTime forward_product(const Gpu& gpu, Precision precision, std::int64_t tok
   return gemm_time(gpu, precision, {.m = tokens, .n = p.n, .k = p.k});
 }
 
-// The gradients of the input and of the weights; weight gradients accumulate into the gradient buffer.
+// Weight gradients accumulate into the gradient buffer.
+KernelTime weight_gradient(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
+                           double gradient_bytes) {
+  return gemm_time(gpu, precision,
+                   {.m = p.n, .n = p.k, .k = tokens, .accumulate = true, .output_bytes = gradient_bytes});
+}
+
+// The gradients of the input and of the weights.
 KernelTime backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
                             double gradient_bytes) {
   return gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n}) +
-         gemm_time(gpu, precision,
-                   {.m = p.n, .n = p.k, .k = tokens, .accumulate = true, .output_bytes = gradient_bytes});
+         weight_gradient(gpu, precision, tokens, p, gradient_bytes);
 }
 
 // The attention core runs one of the flash kernels or the unfused chain. Megatron's fused scale-mask-softmax kernel
@@ -104,8 +110,9 @@ Bytes hidden_tensor(const Case& c, const RankShape& s) {
 
 // A region between the tensor-parallel collectives: without sequence parallelism its output (or input gradient) is
 // all-reduced; with it the input is gathered first and the output scattered. `steps` are its kernels, cut where other
-// groups synchronise.
-void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector<LayerStep> steps) {
+// groups synchronise. The last collective may run beside kernels that last `beside`; it then takes its share of the SMs
+// from them, which costs as much as if that share of it were exposed.
+void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector<LayerStep> steps, Seconds beside) {
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   const Bytes bytes = hidden_tensor(c, s);
   BlockPass region;
@@ -114,7 +121,10 @@ void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector
       region.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, bytes, exposed, {0}}});
     }
     const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
-    steps.back().collective = LayerStep::GroupCollective{Purpose::tensor, op, bytes, exposed, {0}};
+    const bool hides = beside.value > 0 && !c.plan.overlap.tp;
+    const double least = hides ? std::min(1.0, c.cluster.gpu.achieved.collective_sm_share) : exposed;
+    steps.back().collective =
+        LayerStep::GroupCollective{Purpose::tensor, op, bytes, least, hides ? beside : Seconds{0}};
   }
   region.steps.insert(region.steps.end(), steps.begin(), steps.end());
   block = block + region;
@@ -144,8 +154,9 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s) {
   BlockPass block;
   const KernelTime core = attention_core(c, s, Pass::forward);
   const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
-  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}});
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}});
+  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}},
+             {0});
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}}, {0});
   block.host = layer_host_time(c, Pass::forward);
   return block;
 }
@@ -170,9 +181,15 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
   // Keys and values come round again, and their gradients go back to where they belong.
   const auto gather = key_value_exchange(c, s, Collective::all_gather, core * 0.5);
   const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}});
+  // The input gradient of a region is summed over the ranks while its weight gradient is still computed.
+  const auto beside = [&](const Projection& projection) {
+    if (!c.software.tp_backward_overlap) return Seconds{0};
+    return weight_gradient(gpu, s.matmul, rows(s), projection, gradient_bytes(c)).total();
+  };
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}}, beside(p.mlp_in));
   add_region(block, c, s,
-             {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}});
+             {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
+             beside(p.qkv));
   block.host = layer_host_time(c, Pass::backward);
   return block;
 }

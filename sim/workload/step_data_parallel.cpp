@@ -76,8 +76,9 @@ StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective o
 void StepBuilder::reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op) {
   const Plan& plan = case_.plan;
   const Bytes bytes{parameters * case_.software.gradient_bytes};
-  // ZeRO-3 without overlap reduces on the compute stream as it gathers there.
-  const bool serial = plan.zero == 3 && !case_.software.zero3_overlap;
+  // What is reduced within a micro-batch without overlap holds up the compute stream.
+  const bool serial = (plan.zero == 3 && !case_.software.zero3_overlap) ||
+                      (plan.zero == 2 && !plan.overlap.grad_reduce && reduces_every_micro_batch(case_));
   auto issue = [&](Purpose purpose, Collective collective, Bytes amount) {
     const PerRank tasks =
         issue_collective(purpose, collective, amount, TaskKind::gradient_reduce, after, serial, op);

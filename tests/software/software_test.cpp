@@ -105,7 +105,7 @@ TEST_CASE("a version text picks a variant; case is ignored and the first match w
   CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2").name == "hf-trainer");
   CHECK(loaded("torchtitan", "torchtitan 2024-12 eager").name == "torchtitan-eager");
   CHECK(loaded("torchtitan", "torchtitan 2025-06 + torch.compile").name == "torchtitan");
-  CHECK(loaded("nemo", "Megatron-LM / NeMo-Megatron, 2022-05").name == "megatron-lm");
+  CHECK(loaded("nemo", "Megatron-LM / NeMo-Megatron, 2022-05").name == "megatron-lm-2022");
 }
 
 TEST_CASE("state bytes are 16 a parameter for mixed-precision Adam, and follow the code path of the stage") {
