@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/analysis/breakdown.h"
+#include "sim/analysis/step_factors.h"
 #include "sim/memory/ledger.h"
 #include "sim/scenario/scenario.h"
 
@@ -15,6 +17,7 @@ struct Environment {
   DataFolder data;
   LinkRates link_rates;
   CollectiveConstants collectives;
+  StepFactors factors;
 };
 std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics);
 
@@ -31,6 +34,19 @@ struct FittingChange {
   std::string what;   // "micro_batch: 2", "recompute: full", "zero: 3"
   Bytes needed;
   std::optional<Time> step_time;
+};
+
+// How far a prediction may be off: what the errors of published runs that resemble the case say.
+struct ErrorBar {
+  double low_s = 0, high_s = 0;  // nine in ten such runs take a step time in between
+  enum class Confidence { high, medium, low } confidence = Confidence::low;
+  // The measured run that resembles the case most.
+  struct Nearest {
+    std::string name, source, gpu, software;
+    int gpus = 0;
+    double error = 0;     // of its prediction: predicted / measured - 1
+    double distance = 0;  // how unlike it is: 0 alike, about 1 another GPU generation or framework
+  } nearest;
 };
 
 // The answer for one case.
@@ -58,6 +74,7 @@ struct CaseReport {
   std::optional<double> scaling_efficiency;
   int scaling_baseline_gpus = 0;
   std::optional<double> hours, cost, cost_per_billion_tokens;
+  std::optional<ErrorBar> error_bar;  // absent if it was not looked up
   std::vector<std::string> warnings;
 };
 
@@ -80,7 +97,12 @@ struct Verdict {
   std::string winner;   // empty if no case fits
   double ratio = 1.0;   // the runner-up's time (or cost) over the winner's
   std::string because;
+  std::optional<double> likelihood;  // that winner and runner-up are in the right order
 };
-Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports);
+// How likely the order of two cases is right, given the ratio (>= 1) that is predicted; nullopt if that is not known.
+using OrderLikelihood =
+    std::function<std::optional<double>(const CaseReport& winner, const CaseReport& second, double ratio)>;
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports,
+              const OrderLikelihood& likelihood = {});
 
 }  // namespace foretrain

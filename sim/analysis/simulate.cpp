@@ -92,8 +92,9 @@ void add_warnings(CaseReport& report) {
 std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics) {
   auto rates = load_link_rates(data, diagnostics);
   auto collectives = load_collective_constants(data, diagnostics);
-  if (!rates || !collectives) return std::nullopt;
-  return Environment{data, *rates, *collectives};
+  auto factors = load_step_factors(data, diagnostics);
+  if (!rates || !collectives || !factors) return std::nullopt;
+  return Environment{data, *rates, *collectives, *factors};
 }
 
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options) {
@@ -102,9 +103,9 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   }
   CaseReport report;
   report.name = subject.name;
-  report.subject = subject;
+  report.subject = with_step_factors(subject, environment.factors);
   if (subject.cluster.power_limit_watts > 0) {
-    report.subject.cluster.gpu = with_power_limit(subject.cluster.gpu, subject.cluster.power_limit_watts);
+    report.subject.cluster.gpu = with_power_limit(report.subject.cluster.gpu, subject.cluster.power_limit_watts);
   }
   const Cluster cluster(report.subject.cluster, environment.link_rates);
   report.step = build_step(report.subject, cluster, environment.collectives, {options.folding});

@@ -71,7 +71,15 @@ bool same_work(const CaseReport& a, const CaseReport& b) {
          x.parameters() == y.parameters();
 }
 
-Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group) {
+// Likelihoods close to 1 are not told apart: there the normal distribution is an extrapolation.
+std::string sureness(const std::optional<double>& likelihood) {
+  if (!likelihood) return "";
+  return *likelihood > 0.99 ? " (order right with more than 99 %)"
+                            : fmt::format(" (order right with {:.0f} %)", 100 * *likelihood);
+}
+
+Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group,
+                    const OrderLikelihood& likelihood) {
   std::vector<const CaseReport*> fitting;
   std::string missing;
   for (const CaseReport* r : group) {
@@ -103,18 +111,20 @@ Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& gro
   }
   const CaseReport& second = *fitting[1];
   verdict.ratio = measure(&second) / measure(&winner);
-  verdict.because = fmt::format("{} is {:.2f} x {} than {}: {}", winner.name, verdict.ratio,
-                                by_cost ? "cheaper" : "faster", second.name, reason(winner, second, ask));
+  if (likelihood) verdict.likelihood = likelihood(winner, second, verdict.ratio);
+  verdict.because =
+      fmt::format("{} is {:.2f} x {} than {}{}: {}", winner.name, verdict.ratio, by_cost ? "cheaper" : "faster",
+                  second.name, sureness(verdict.likelihood), reason(winner, second, ask));
   if (!missing.empty()) verdict.because += "; " + missing;
   return verdict;
 }
 
 }  // namespace
 
-Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) {
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, const OrderLikelihood& likelihood) {
   if (reports.size() == 1) {
     const CaseReport& only = reports.front();
-    Verdict verdict = judge_group(scenario.ask, {&only});
+    Verdict verdict = judge_group(scenario.ask, {&only}, likelihood);
     if (only.fits) {
       verdict.because = fmt::format("{} takes {:.4g} s a step ({:.1f} % MFU): it spends {}", only.name,
                                     only.step_time.seconds(), 100 * only.mfu, spends(only));
@@ -130,7 +140,7 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports) 
   // The question is about the first case's work; the rest is added.
   Verdict verdict;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const Verdict part = judge_group(scenario.ask, groups[i]);
+    const Verdict part = judge_group(scenario.ask, groups[i], likelihood);
     if (i == 0) verdict = part;
     else verdict.because += fmt::format(". With {}: {}", groups[i].front()->subject.model.name, part.because);
   }

@@ -16,6 +16,12 @@ using config::Unit;
 // Datasheet clocks are base or typical boost clocks and a card may run above them, so a little over 1 is possible.
 constexpr config::Range kFraction{1e-6, 1.1};
 
+// What kernels alone reach and what whole steps make of it: for the reader of the file.
+void skip_provenance(MapReader& map) {
+  map.text("kernels");
+  map.text("sustained");
+}
+
 struct Sourced {
   double value = 0.0;
   std::string source;
@@ -30,6 +36,7 @@ std::optional<Sourced> read_sourced(MapReader& parent, std::string_view key, Uni
   Sourced result;
   result.value = map.required_number("value", unit, range);
   result.source = map.required_text("source");
+  skip_provenance(map);
   map.finish();
   return result;
 }
@@ -68,6 +75,7 @@ AchievedRates::Attention read_kernel(const Node& node, std::string_view key, Dia
   rates.backward = map.required_number("backward", Unit::count, kFraction);
   rates.prologue = map.required_number("prologue_tokens", Unit::count, {0, 1e5});
   map.required_text("source");
+  skip_provenance(map);
   map.finish();
   return rates;
 }

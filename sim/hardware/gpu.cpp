@@ -158,23 +158,31 @@ const char* to_string(AttentionKernel kernel) {
   return "";
 }
 
-std::optional<Gpu> load_gpu(const DataFolder& data, std::string_view name, SourcePosition asked_at,
-                            Diagnostics& diagnostics) {
+std::optional<Datasheet> load_datasheet(const DataFolder& data, std::string_view name, SourcePosition asked_at,
+                                        Diagnostics& diagnostics) {
   const config::Catalogue catalogue(data.path + "/hardware/gpus", "GPU");
   const auto found = find_gpu(catalogue, name, std::move(asked_at), diagnostics);
   if (!found) return std::nullopt;
 
   const int errors_before = diagnostics.error_count();
   MapReader file(*found->node, diagnostics, "");
-  Gpu gpu = read_datasheet(file, found->name, diagnostics);
-  const std::string achieved = file.required_text("achieved");
+  Datasheet result;
+  result.gpu = read_datasheet(file, found->name, diagnostics);
+  result.achieved = file.required_text("achieved");
+  result.achieved_at = file.position_of("achieved");
   file.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return result;
+}
 
-  auto rates = load_achieved_rates(data, achieved, gpu, file.position_of("achieved"), diagnostics);
+std::optional<Gpu> load_gpu(const DataFolder& data, std::string_view name, SourcePosition asked_at,
+                            Diagnostics& diagnostics) {
+  std::optional<Datasheet> read = load_datasheet(data, name, std::move(asked_at), diagnostics);
+  if (!read) return std::nullopt;
+  auto rates = load_achieved_rates(data, read->achieved, read->gpu, read->achieved_at, diagnostics);
   if (!rates) return std::nullopt;
-  gpu.achieved = std::move(*rates);
-  return gpu;
+  read->gpu.achieved = std::move(*rates);
+  return std::move(read->gpu);
 }
 
 Gpu with_power_limit(Gpu gpu, double watts) {

@@ -89,6 +89,15 @@ struct DataFolder {
 std::optional<Gpu> load_gpu(const DataFolder& data, std::string_view name, SourcePosition asked_at,
                             Diagnostics& diagnostics);
 
+// A GPU of the catalogue without its achieved rates: what the calibration starts from.
+struct Datasheet {
+  Gpu gpu;               // `achieved` is empty
+  std::string achieved;  // name of its file in hardware/calibrated, which may not be there yet
+  SourcePosition achieved_at;
+};
+std::optional<Datasheet> load_datasheet(const DataFolder& data, std::string_view name, SourcePosition asked_at,
+                                        Diagnostics& diagnostics);
+
 // The same card held at a lower power: matmul and attention rates fall with (limit / TDP)^0.67 (study of whole
 // steps, 500 W H100 rows). A limit above the TDP changes nothing.
 Gpu with_power_limit(Gpu gpu, double watts);

@@ -1,0 +1,85 @@
+#include "sim/analysis/step_factors.h"
+
+#include <filesystem>
+
+#include "sim/config/reader.h"
+
+namespace foretrain {
+namespace {
+
+// Bounds of what is physical; the fit stays well inside.
+constexpr config::Range kFactor{0.2, 5.0};
+
+void read_factor(config::MapReader& map, const char* key, double& factor) {
+  factor = map.number(key, config::Unit::count, kFactor).value_or(factor);
+}
+
+void scale(Software::ElementwisePasses& passes, double factor) {
+  passes.hidden *= factor;
+  passes.attention *= factor;
+  passes.ffn *= factor;
+}
+
+}  // namespace
+
+std::optional<StepFactors> load_step_factors(const DataFolder& data, Diagnostics& diagnostics) {
+  StepFactors factors;
+  const std::string path = data.path + "/hardware/calibrated/steps.yaml";
+  if (!std::filesystem::exists(path)) return factors;
+  const int errors_before = diagnostics.error_count();
+  const auto document = config::parse_yaml_file(path, diagnostics);
+  if (!document) return std::nullopt;
+  config::MapReader file(*document, diagnostics, "step factors");
+  file.text("source");
+  if (const config::Node* list = file.node("software"); list != nullptr && list->is_map()) {
+    for (const auto& entry : list->map()) {
+      config::MapReader map(entry.value, diagnostics, entry.key);
+      StepFactors::OfSoftware& of = factors.software[entry.key];
+      read_factor(map, "elementwise", of.elementwise);
+      read_factor(map, "host", of.host);
+      read_factor(map, "step_overhead", of.step_overhead);
+      map.integer("rows");
+      map.finish();
+    }
+  }
+  if (const config::Node* list = file.node("gpus"); list != nullptr && list->is_map()) {
+    for (const auto& entry : list->map()) {
+      config::MapReader map(entry.value, diagnostics, entry.key);
+      StepFactors::OfGpu& of = factors.gpus[entry.key];
+      read_factor(map, "matmul_16", of.matmul_16);
+      read_factor(map, "matmul_8", of.matmul_8);
+      read_factor(map, "attention", of.attention);
+      map.integer("rows");
+      map.finish();
+    }
+  }
+  file.finish();
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return factors;
+}
+
+Case with_step_factors(Case subject, const StepFactors& factors) {
+  if (const auto of = factors.software.find(subject.software.name); of != factors.software.end()) {
+    Software& s = subject.software;
+    scale(s.forward, of->second.elementwise);
+    scale(s.backward, of->second.elementwise);
+    for (double* ms : {&s.host_forward_ms, &s.host_backward_ms, &s.host_tensor_parallel_ms, &s.host_zero3_hook_ms,
+                       &s.unfused_softmax_forward_ms, &s.unfused_softmax_backward_ms, &s.micro_batch_overhead_ms}) {
+      *ms *= of->second.host;
+    }
+    s.step_overhead_ms *= of->second.step_overhead;
+  }
+  if (const auto of = factors.gpus.find(subject.cluster.gpu.name); of != factors.gpus.end()) {
+    AchievedRates& rates = subject.cluster.gpu.achieved;
+    rates.matmul[static_cast<std::size_t>(Precision::fp16)] *= of->second.matmul_16;
+    rates.matmul[static_cast<std::size_t>(Precision::bf16)] *= of->second.matmul_16;
+    rates.matmul[static_cast<std::size_t>(Precision::fp8)] *= of->second.matmul_8;
+    for (AchievedRates::Attention& kernel : rates.flash) {
+      kernel.forward *= of->second.attention;
+      kernel.backward *= of->second.attention;
+    }
+  }
+  return subject;
+}
+
+}  // namespace foretrain
