@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "sim/analysis/case_report.h"
 
@@ -9,7 +11,8 @@ namespace {
 // time, so the order of its tasks is the order in time.
 class MemoryWalk {
  public:
-  explicit MemoryWalk(const StageMemory& memory) : memory_(memory), now_(memory.always), peak_(memory.always) {}
+  explicit MemoryWalk(const StageMemory& memory)
+      : memory_(memory), now_(memory.always), peak_(memory.always), has_gradients_(memory.chunks.size(), false) {}
 
   void visit(const TaskInfo& task) {
     if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) {
@@ -22,10 +25,15 @@ class MemoryWalk {
       now_.optimizer_extra = memory_.optimizer_extra;
       note_peak();
       now_.optimizer_extra = {};
+      now_.gradients = memory_.always.gradients;
+      has_gradients_.assign(has_gradients_.size(), false);
     }
   }
 
   const MemoryParts& peak() const { return peak_; }
+  // The peak of everything else beside all the gradients: the allocator's pool keeps the blocks of freed gradients,
+  // which are too small for the large tensors of the next step.
+  Bytes pooled() const { return beside_gradients_ + memory_.always.gradients + memory_.passing_gradients(); }
   // Bytes still held once everything was given back; the static parts if the books balance.
   const MemoryParts& finish() {
     end_pass();
@@ -42,32 +50,50 @@ class MemoryWalk {
 
   void begin_pass(const Running& pass) {
     running_ = pass;
-    const StageMemory::ChunkMemory& chunk = memory_.chunks[static_cast<std::size_t>(pass.chunk)];
+    now_.gathered_parameters = memory_.gathered;
+    const auto index = static_cast<std::size_t>(pass.chunk);
+    const StageMemory::ChunkMemory& chunk = memory_.chunks[index];
     if (pass.kind == TaskKind::forward) {
       now_.activations += chunk.kept;
       now_.logits += chunk.logits;
+      note_peak();
     } else {
+      // The head comes first, and is through before the last layer starts.
+      now_.logits += chunk.logits - chunk.logits_kept;
+      note_peak();
+      now_.logits -= chunk.logits;
       now_.working_set += chunk.backward_working;
+      note_peak();
     }
-    note_peak();
   }
 
   void end_pass() {
-    if (running_ && running_->kind == TaskKind::backward) {
-      const StageMemory::ChunkMemory& chunk = memory_.chunks[static_cast<std::size_t>(running_->chunk)];
+    if (!running_) return;
+    const auto index = static_cast<std::size_t>(running_->chunk);
+    const StageMemory::ChunkMemory& chunk = memory_.chunks[index];
+    if (running_->kind == TaskKind::forward) {
+      now_.logits -= chunk.logits - chunk.logits_kept;
+    } else {
+      now_.activations -= chunk.kept - chunk.last_kept;
+      if (!has_gradients_[index]) now_.gradients += chunk.gradients;
+      has_gradients_[index] = true;
+      note_peak();
+      now_.activations -= chunk.last_kept;
       now_.working_set -= chunk.backward_working;
-      now_.activations -= chunk.kept;
-      now_.logits -= chunk.logits;
     }
+    now_.gathered_parameters = {};
     running_.reset();
   }
 
   void note_peak() {
     if (now_.total() > peak_.total()) peak_ = now_;
+    beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients);
   }
 
   const StageMemory& memory_;
   MemoryParts now_, peak_;
+  Bytes beside_gradients_;
+  std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
   std::optional<Running> running_;
 };
 
@@ -84,14 +110,16 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
   std::vector<StagePeak> peaks;
   for (std::size_t stage = 0; stage < memories.size(); ++stage) {
     StagePeak worst;
+    Bytes pooled;
     worst.stage = static_cast<int>(stage);
     for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
       if (step.stage[rank] != worst.stage) continue;
       MemoryWalk walk(memories[stage]);
       for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
       if (walk.peak().total() > worst.parts.total()) worst.parts = walk.peak();
+      pooled = std::max(pooled, walk.pooled());
     }
-    worst.figures = figures(subject, worst.parts.total());
+    worst.figures = figures(subject, worst.parts.total(), pooled);
     worst.needed = needed_on_device(subject, worst.parts.total());
     peaks.push_back(worst);
   }

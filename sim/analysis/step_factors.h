@@ -9,7 +9,7 @@
 namespace foretrain {
 
 // What whole measured steps make of figures that were measured or documented one by one: factors near 1, fitted to
-// published runs by `foretrain calibrate --steps` and kept in hardware/calibrated/steps.yaml.
+// published runs by `foretrain calibrate --software` and kept in hardware/calibrated/steps.yaml.
 struct StepFactors {
   // Of a framework, by profile.
   struct OfSoftware {

@@ -71,11 +71,8 @@ bool same_work(const CaseReport& a, const CaseReport& b) {
          x.parameters() == y.parameters();
 }
 
-// Likelihoods close to 1 are not told apart: there the normal distribution is an extrapolation.
 std::string sureness(const std::optional<double>& likelihood) {
-  if (!likelihood) return "";
-  return *likelihood > 0.99 ? " (order right with more than 99 %)"
-                            : fmt::format(" (order right with {:.0f} %)", 100 * *likelihood);
+  return likelihood ? fmt::format(" (order right with {:.0f} %)", 100 * *likelihood) : "";
 }
 
 Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group,

@@ -5,7 +5,9 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "sim/base/parallel.h"
 
@@ -101,13 +103,48 @@ double mean_error(const std::vector<StepObservation>& observations, const std::v
 
 }  // namespace
 
+std::vector<StepObservation> load_observations(const DataFolder& data, Diagnostics& diagnostics) {
+  const std::string folder = data.path + "/tests/validation";
+  std::set<std::string> flagged;
+  if (const auto document = config::parse_yaml_file(folder + "/flags.yaml", diagnostics)) {
+    const config::Node* flags = document->find("flags");
+    if (flags != nullptr && flags->is_map()) {
+      for (const auto& entry : flags->map()) flagged.insert(entry.key);
+    }
+  }
+  std::vector<std::string> stems;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/measured", failed)) {
+    const std::string stem = entry.path().stem();
+    const bool set_aside = stem.ends_with("-low") || stem.ends_with("-ext");
+    if (entry.path().extension() == ".yaml" && !set_aside) stems.push_back(stem);
+  }
+  if (failed) diagnostics.error({}, fmt::format("cannot read {}/measured", folder));
+  std::sort(stems.begin(), stems.end());
+
+  std::vector<StepObservation> observations;
+  for (const std::string& stem : stems) {
+    const auto file = load_measured(fmt::format("{}/measured/{}.yaml", folder, stem), data, diagnostics);
+    if (!file) continue;
+    std::vector<StepObservation> of_source;
+    for (const MeasuredCase& c : file->cases) {
+      if (!c.subject || !c.measured.step_time_s || flagged.contains(c.name)) continue;
+      of_source.push_back({*c.subject, *c.measured.step_time_s, stem});
+    }
+    constexpr std::size_t kMost = 128;
+    const std::size_t chosen = std::min(kMost, of_source.size());
+    for (std::size_t i = 0; i < chosen; ++i) observations.push_back(of_source[i * of_source.size() / chosen]);
+  }
+  return observations;
+}
+
 StepFit fit_step_factors(const std::vector<StepObservation>& observations, const Environment& environment,
                          int threads) {
   StepFit fit;
   fit.fitted = factors_of(observations);
   const auto n = static_cast<Eigen::Index>(fit.fitted.size());
   const std::map<std::string, int> rows = rows_of_sources(observations);
-  std::vector<double> r = residuals(observations, environment, fit.factors, threads);
+  std::vector<double> r = residuals(observations, environment, {}, threads);
   fit.error_before = mean_error(observations, r);
 
   Eigen::VectorXd x = Eigen::VectorXd::Zero(n);  // logarithms of the factors
@@ -171,7 +208,7 @@ std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& obser
 
 std::string to_yaml(const StepFit& fit, const std::vector<StepObservation>& observations) {
   std::string text =
-      "# Written by `foretrain calibrate --steps`; do not edit. What whole published steps make of the figures of kernels\n"
+      "# Written by `foretrain calibrate --software`; do not edit. What whole published steps make of the figures of kernels\n"
       "# and framework profiles: factors on elementwise bytes, host time and fixed cost of a framework, and on the\n"
       "# sustained matrix and attention rates of a GPU. 1 where runs say nothing; rows: runs that concern the entry.\n";
   text += fmt::format("source: {} published runs of {} sources in tests/validation/measured, flagged rows left out\n",

@@ -14,6 +14,10 @@ struct StepObservation {
   std::string source;
 };
 
+// The runs of tests/validation/measured that are fitted to: every step time of the files without -low and -ext, but for
+// flagged runs (tests/validation/flags.yaml), and of a source with very many runs an even choice of 128.
+std::vector<StepObservation> load_observations(const DataFolder& data, Diagnostics& diagnostics);
+
 // One factor that was fitted.
 struct FittedFactor {
   std::string kind;   // "software" or "gpu"

@@ -22,6 +22,7 @@ struct Command {
 Command run_command(CLI::App& program);
 Command validate_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
+Command calibrate_command(CLI::App& program);
 
 // Options that commands share.
 struct CommonOptions {

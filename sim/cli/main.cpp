@@ -22,7 +22,8 @@ int act(int argc, char** argv) {
   program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION);
   program.footer(kExamples);
   program.require_subcommand(1);
-  const std::vector<Command> commands = {run_command(program), validate_command(program), catalog_command(program)};
+  const std::vector<Command> commands = {run_command(program), validate_command(program), catalog_command(program),
+                                         calibrate_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "sim/base/parallel.h"
+#include "sim/calibration/confidence.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/config/quote.h"
@@ -67,7 +68,8 @@ int run(const RunOptions& options) {
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario = data ? load_scenario(options.file, *data, diagnostics) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  const bool ready = scenario && environment && keep_cases(*scenario, options, diagnostics);
+  const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
+  const bool ready = scenario && error_bars && keep_cases(*scenario, options, diagnostics);
   print(diagnostics, options.quiet);
   if (!ready) return kBadInput;
 
@@ -76,7 +78,10 @@ int run(const RunOptions& options) {
   report.cases = simulate(*scenario, *environment, threads_of(options), refused);
   print(refused);
   if (refused.has_errors()) return kBadInput;
-  report.verdict = judge(*scenario, report.cases);
+  for (CaseReport& c : report.cases) add_error_bar(c, *error_bars);
+  report.verdict = judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
+    return order_likelihood(winner, second, ratio, *error_bars);
+  });
   return deliver(options, [&] { return report::run_table(report, standard_output()); },
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }}});

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "sim/calibration/accuracy_doc.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/report/csv.h"
@@ -16,6 +18,8 @@ namespace {
 struct ValidateOptions : CommonOptions {
   std::vector<std::string> files;
   bool every_case = false;
+  std::string residuals, markdown;  // files to write; "-" is standard output, empty is none
+  std::string flags, peers;         // files to read: runs that look wrong, other predictors
 };
 
 // All files are read before any is judged, so that everything wrong is reported at once.
@@ -29,20 +33,37 @@ std::optional<std::vector<MeasuredFile>> load_files(const ValidateOptions& optio
   return files;
 }
 
+using Flags = std::map<std::string, std::string>;
+
+ErrorBars error_bars_of(const std::vector<MeasuredFile>& files, const Validation& validation, const Flags& flags) {
+  ErrorBars bars{residuals_of(files, validation, flags), {}};
+  bars.model = fit_error_model(bars.residuals);
+  return bars;
+}
+
 int validate_files(const ValidateOptions& options) {
+  const std::vector<std::string> outputs = {options.json, options.csv, options.residuals, options.markdown};
+  if (std::count(outputs.begin(), outputs.end(), "-") > 1) return fail("only one text can go to standard output");
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   const auto files = data ? load_files(options, *data, diagnostics) : std::nullopt;
   const auto environment = files ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto flags = options.flags.empty() ? Flags() : load_flags(options.flags, diagnostics);
+  const auto peers = options.peers.empty() ? std::vector<Peer>() : load_peers(options.peers, diagnostics);
   print(diagnostics, options.quiet);
-  if (!environment) return kBadInput;
+  if (!environment || !flags || !peers) return kBadInput;
 
   const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false}); };
   const Validation validation = validate(*files, simulate, threads_of(options));
   const int delivered =
       deliver(options, [&] { return report::validation_table(validation, standard_output(), options.every_case); },
               {{options.json, [&] { return report::validation_json(validation); }},
-               {options.csv, [&] { return report::validation_csv(validation); }}});
+               {options.csv, [&] { return report::validation_csv(validation); }},
+               {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},
+               {options.markdown, [&] {
+                  const ErrorBars bars = error_bars_of(*files, validation, *flags);
+                  return accuracy_markdown({*files, validation, *flags, bars, *peers});
+                }}});
   for (const Comparison& c : validation.cases) {
     if (!c.failure.empty()) fmt::print(stderr, "foretrain: internal error in {}: {}\n", c.name, c.failure);
   }
@@ -57,6 +78,15 @@ Command validate_command(CLI::App& program) {
   parser.add_option("FILE", options->files, "files of measured runs (YAML: scenarios with a `measured` block a case)")
       ->required();
   parser.add_flag("--all", options->every_case, "list every case, not only the worst");
+  parser
+      .add_option("--residuals", options->residuals, "write the errors of the runs, which error bars are made of (CSV)")
+      ->type_name("FILE");
+  parser.add_option("--markdown", options->markdown, "write a page about how good the predictions are")
+      ->type_name("FILE");
+  parser.add_option("--flags", options->flags, "runs that look wrong (YAML), which do not count for error bars")
+      ->type_name("FILE");
+  parser.add_option("--peers", options->peers, "what other predictors reach on the runs (YAML), for the page")
+      ->type_name("FILE");
   add_output_options(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
@@ -64,6 +94,7 @@ Command validate_command(CLI::App& program) {
       "Examples:\n"
       "  foretrain validate tests/scenario/data/sc21-megatron.yaml\n"
       "  foretrain validate measured/*.yaml --json - | jq .summary\n"
+      "  foretrain validate measured/*.yaml --flags flags.yaml --residuals residuals.csv --markdown accuracy.md\n"
       "Cases that need something that is not simulated yet are listed as refused. A case that makes foretrain fail is\n"
       "listed, and the exit status is then 3.");
   return {&parser, [options] { return validate_files(*options); }};

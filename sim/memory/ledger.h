@@ -24,14 +24,20 @@ struct MemoryParts {
 
 // The memory of a pipeline stage's rank, as amounts that passes take and give back.
 struct StageMemory {
-  MemoryParts always;      // weights, gradients, optimizer, buffers, gathered window
-  Bytes optimizer_extra;   // only while the optimizer steps
+  MemoryParts always;     // weights, optimizer, buffers; gradients unless they come and go
+  Bytes gathered;         // whole blocks of ZeRO-3: in forward and backward passes, not while the optimizer steps
+  Bytes optimizer_extra;  // only while the optimizer steps
   struct ChunkMemory {
     Bytes kept;              // taken by a forward pass of one micro-batch, given back by its backward pass
-    Bytes backward_working;  // held while a backward pass runs
-    Bytes logits;            // held while the head's passes run
+    Bytes last_kept;         // of `kept`: what is still there when the backward pass is at its last block
+    Bytes gradients;         // taken by the chunk's first backward pass, given back by the optimizer; 0 if they stay
+    Bytes backward_working;  // held by the backward pass of the layers
+    Bytes logits;            // held at the end of the forward pass and at the start of the backward pass
+    Bytes logits_kept;       // of `logits`: what stays between the two
   };
   std::vector<ChunkMemory> chunks;
+
+  Bytes passing_gradients() const;  // of all chunks
 };
 
 // Formulas of activation memory: Korthikanti et al., arXiv 2205.05198, section 4, with the framework's own habits
@@ -41,15 +47,17 @@ std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<S
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
 Bytes kept_activations_of_layer(const Case& subject, bool recomputed);
 
-// The three figures a user meets, from the allocator's peak.
+// The three figures a user meets.
 struct MemoryFigures {
   Bytes allocated;  // torch.cuda.max_memory_allocated
   Bytes reserved;   // max_memory_reserved: the allocator's pool with its slack
   Bytes device;     // what nvidia-smi shows: pool, CUDA context, communicator buffers
 };
-MemoryFigures figures(const Case& subject, Bytes allocated);
+// `allocated`: the peak; `pooled`: the same if nothing that was freed were used again for other sizes.
+MemoryFigures figures(const Case& subject, Bytes allocated, Bytes pooled);
 
-// What must fit: the allocated bytes, the context and the communicators. (The pool's slack is given back under pressure.)
+// What must fit: the allocated bytes, the slack of the pool that is not given back under pressure, the context and the
+// communicators.
 Bytes needed_on_device(const Case& subject, Bytes allocated);
 
 }  // namespace foretrain

@@ -77,6 +77,9 @@ Row case_row(const CaseReport& r) {
   row.add("name", r.name);
   row.add("fits", r.fits);
   row.add("step_time_s", exact_seconds(r.step_time));
+  row.add("step_time_low_s", r.error_bar ? std::optional(r.error_bar->low_s) : std::nullopt);
+  row.add("step_time_high_s", r.error_bar ? std::optional(r.error_bar->high_s) : std::nullopt);
+  row.add("confidence", r.error_bar ? name_of(r.error_bar->confidence) : "");
   row.add("tokens_per_s", r.tokens_per_second);
   row.add("tokens_per_s_per_gpu", r.tokens_per_second_per_gpu);
   row.add("samples_per_s", r.samples_per_second);

@@ -62,6 +62,18 @@ std::string name_of(Recompute::Mode mode) {
   return "none";
 }
 
+std::string name_of(ErrorBar::Confidence confidence) {
+  switch (confidence) {
+    case ErrorBar::Confidence::high:
+      return "high";
+    case ErrorBar::Confidence::medium:
+      return "medium";
+    case ErrorBar::Confidence::low:
+      return "low";
+  }
+  return "low";
+}
+
 std::vector<std::pair<std::string, std::string>> describe(const Case& c) {
   return {{"model", describe_model(c.model)},
           {"machine", describe_machine(c.cluster)},

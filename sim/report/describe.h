@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/scenario/scenario.h"
+#include "sim/analysis/case_report.h"
 
 namespace foretrain::report {
 
@@ -14,5 +14,7 @@ std::vector<std::pair<std::string, std::string>> describe(const Case& subject);
 
 // As written in a scenario: "none", "selective", "full".
 std::string name_of(Recompute::Mode mode);
+
+std::string name_of(ErrorBar::Confidence confidence);  // "high", "medium", "low"
 
 }  // namespace foretrain::report

@@ -157,6 +157,22 @@ Json cost_json(const CaseReport& r) {
           {"currency", price ? Json(price->currency) : Json(nullptr)}};
 }
 
+// Nine in ten runs like the case are in the range. Null where there are no measured runs to tell it from.
+void add_error_bar(Json& json, const std::optional<ErrorBar>& bar) {
+  json["step_time_range_s"] = bar ? Json{bar->low_s, bar->high_s} : Json(nullptr);
+  json["confidence"] = bar ? Json(name_of(bar->confidence)) : Json(nullptr);
+  json["nearest_measured"] = nullptr;
+  if (!bar) return;
+  const ErrorBar::Nearest& nearest = bar->nearest;
+  json["nearest_measured"] = {{"name", nearest.name},
+                              {"source", nearest.source},
+                              {"gpu", nearest.gpu},
+                              {"gpus", nearest.gpus},
+                              {"software", nearest.software},
+                              {"error", nearest.error},
+                              {"distance", nearest.distance}};
+}
+
 Json case_json(const CaseReport& r) {
   Json json;
   json["name"] = r.name;
@@ -178,9 +194,7 @@ Json case_json(const CaseReport& r) {
   json["memory"] = memory_json(r);
   json["missing_bytes"] = static_cast<std::int64_t>(std::ceil(missing_memory(r).value));
   json["changes"] = changes_json(r);
-  json["step_time_range_s"] = nullptr;  // error bars need runs measured nearby, which are not looked up yet
-  json["confidence"] = nullptr;
-  json["nearest_measured"] = nullptr;
+  add_error_bar(json, r.error_bar);
   json["simulated_ranks"] = r.step.simulated_ranks;
   json["total_ranks"] = r.step.total_ranks;
   json["micro_batches"] = r.step.micro_batches;
@@ -219,7 +233,8 @@ std::string run_json(const RunReport& report) {
   json["cases"] = Json::array();
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
   json["verdict"] = {
-      {"winner", or_null(report.verdict.winner)}, {"ratio", report.verdict.ratio}, {"because", report.verdict.because}};
+      {"winner", or_null(report.verdict.winner)}, {"ratio", report.verdict.ratio}, {"because", report.verdict.because},
+      {"likelihood", or_null(report.verdict.likelihood)}};
   return dumped(json);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -223,6 +224,25 @@ std::string advice(const RunReport& report, const Terminal& terminal) {
   return text;
 }
 
+// How far the step times may be off, and the measured run that says so first.
+std::string certainty(const RunReport& report, const Terminal& terminal) {
+  std::string text;
+  const std::vector<std::string> names = names_of(report);
+  for (std::size_t i = 0; i < report.cases.size(); ++i) {
+    const auto& bar = report.cases[i].error_bar;
+    if (!bar) continue;
+    const ErrorBar::Nearest& nearest = bar->nearest;
+    text += wrapped(fmt::format("  {}: {} to {} s, confidence {}; most alike is {} ({} x {}, {}), predicted {} too {}",
+                                names[i], significant(bar->low_s, 3), significant(bar->high_s, 3),
+                                name_of(bar->confidence), nearest.name, nearest.gpus, nearest.gpu, nearest.software,
+                                percent(std::abs(nearest.error)), nearest.error < 0 ? "fast" : "slow"),
+                    terminal.width, 4) +
+            "\n";
+  }
+  if (text.empty()) return "";
+  return styled("how sure: nine in ten such runs are in the range", Style::faint, terminal) + "\n" + text;
+}
+
 using Descriptions = std::vector<std::pair<std::string, std::string>>;
 
 // What all cases share is said once.
@@ -277,6 +297,7 @@ std::string run_table(const RunReport& report, const Terminal& terminal) {
       report.title.empty() ? "" : styled(wrapped(report.title, terminal.width, 2), Style::bold, terminal) + "\n",
       styled(wrapped(report.verdict.because, terminal.width, 2), answer, terminal) + "\n",
       comparison(report, terminal),
+      certainty(report, terminal),
       advice(report, terminal),
       time_spent(report, terminal),
       memory_held(report, terminal),

@@ -59,6 +59,7 @@ void read_kernels(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.fp8_gradient_cast_bytes, reader.number("fp8_gradient_cast_bytes", Unit::count, kBytesEach));
   set(s.loss_bytes_per_logit, reader.number("loss_bytes_per_logit", Unit::count, kBytesEach));
   set(s.loss_live_bytes_per_logit, reader.number("loss_live_bytes_per_logit", Unit::count, kBytesEach));
+  set(s.loss_kept_bytes_per_logit, reader.number("loss_kept_bytes_per_logit", Unit::count, kBytesEach));
   set(s.pads_vocabulary, reader.boolean("pads_vocabulary"));
   set(s.odd_vocabulary_slowdown, reader.number("odd_vocabulary_slowdown", Unit::count, {1, 100}));
 }
@@ -99,7 +100,12 @@ void read_parallelism(MapReader& reader, Software& s) {
 }
 
 void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
-  set(s.keeps_unfused_activations, reader.boolean("keeps_unfused_activations"));
+  set(s.rmsnorm_kept_bytes, reader.number("rmsnorm_kept_bytes", Unit::count, kBytesEach));
+  set(s.gated_kept_bytes, reader.number("gated_kept_bytes", Unit::count, kBytesEach));
+  set(s.gelu_kept_bytes, reader.number("gelu_kept_bytes", Unit::count, kBytesEach));
+  set(s.keeps_activation_output, reader.boolean("keeps_activation_output"));
+  set(s.dropout_masks, reader.boolean("dropout_masks"));
+  set(s.fp8_kept_input_bytes, reader.number("fp8_kept_input_bytes", Unit::count, kBytesEach));
   set(s.recompute_working_set, reader.number("recompute_working_set", Unit::count, {1, 100}));
   set(s.selective_is_every_other_layer, reader.boolean("selective_is_every_other_layer"));
   set(s.weight_bytes, reader.number("weight_bytes", Unit::count, kBytesEach));
@@ -107,10 +113,16 @@ void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.optimizer_bytes, reader.number("optimizer_bytes", Unit::count, kBytesEach));
   set(s.step_extra_bytes, reader.number("step_extra_bytes", Unit::count, kBytesEach));
   read_state(reader, "state_zero0", s.state_zero0, diagnostics);
+  read_state(reader, "state_zero0_fp16", s.state_zero0_fp16, diagnostics);
   read_state(reader, "state_zero3", s.state_zero3, diagnostics);
   if (const auto bytes = reader.number("bf16_gradient_store_bytes", Unit::count, kBytesEach)) {
     s.bf16_gradient_store_bytes = bytes;
   }
+  set(s.fp8_weight_copy_bytes, reader.number("fp8_weight_copy_bytes", Unit::count, kBytesEach));
+  set(s.gradients_on_demand, reader.boolean("gradients_on_demand"));
+  set(s.bucket_copy_of_gradients, reader.boolean("bucket_copy_of_gradients"));
+  set(s.zero3_max_live_parameters, reader.number("zero3_max_live_parameters", Unit::count, kBufferBytes));
+  set(s.zero3_step_group_parameters, reader.number("zero3_step_group_parameters", Unit::count, kBufferBytes));
   set(s.zero3_pipeline_extra_bytes, reader.number("zero3_pipeline_extra_bytes", Unit::count, kBytesEach));
   set(s.optimizer_traffic_bytes, reader.number("optimizer_traffic_bytes", Unit::count, kBytesEach));
   set(s.gradient_traffic_bytes, reader.number("gradient_traffic_bytes", Unit::count, kBytesEach));

@@ -5,7 +5,8 @@
 
 namespace foretrain {
 
-Software::StateBytes Software::state_bytes(int zero, bool bf16) const {
+Software::StateBytes Software::state_bytes(int zero, bool bf16, bool fp16) const {
+  if (zero == 0 && fp16 && state_zero0_fp16) return *state_zero0_fp16;
   if (zero == 0 && state_zero0) return *state_zero0;
   if (zero == 3 && state_zero3) return *state_zero3;
   const double gradients = bf16 ? bf16_gradient_store_bytes.value_or(gradient_store_bytes) : gradient_store_bytes;

@@ -43,17 +43,24 @@ struct Software {
   double step_overhead_ms = 10;        // once an optimizer step
   double jitter_per_doubling = 0.004;  // relative slowdown of a step for every doubling of the GPUs
 
-  // Head and loss: bytes moved per logit (forward and backward together), bytes alive per logit at the peak.
-  double loss_bytes_per_logit = 24, loss_live_bytes_per_logit = 8;
+  // Head and loss: bytes moved per logit (forward and backward together), bytes alive per logit at the peak, and of
+  // those what stays between the forward and the backward pass (never more than are alive).
+  double loss_bytes_per_logit = 24, loss_live_bytes_per_logit = 8, loss_kept_bytes_per_logit = 4;
   bool pads_vocabulary = true;           // to a multiple of 128 * tp
   double odd_vocabulary_slowdown = 1.5;  // factor on the head GEMMs if the vocabulary, as trained, is odd
 
   // Kept activations of a layer and token, in bytes (u = tp with sequence parallelism, else 1; a, k query and
-  // key-value heads of dimension d; s sequence length, counted only with standard attention):
-  //   gpt with dropout:   h (10/u + 24/tp) + 5 a s / tp
-  //   llama, fused:       8 h/u + (2 d (a + 2k) + 2 a d + 6 f) / tp + 4 a / tp
-  //   llama, not fused:  16 h/u + the same + (2 d (a + k) + 8 f) / tp       (keeps_unfused_activations)
-  bool keeps_unfused_activations = false;
+  // key-value heads of dimension d; s sequence length, counted only with standard attention; i = bytes of an element
+  // of a linear layer's input, 2, or fp8_kept_input_bytes in fp8 runs):
+  //   gpt:    h (4 + 2i)/u + 2h/u (dropout masks) + (2 d (a + 2k) + 2 a d + (gelu_kept_bytes + i) f)/tp + 5 a s/tp
+  //   llama:  h (rmsnorm_kept_bytes + 2i)/u + (2 d (a + 2k) + 2 a d + (gated_kept_bytes + i) f + 4 a)/tp
+  double rmsnorm_kept_bytes = 4;  // both norms: their 16-bit inputs; unfused norms also keep fp32 copies and factors
+  double gated_kept_bytes = 4;    // gate and up; unfused kernels also keep the activated gate
+  double gelu_kept_bytes = 2;     // its input; the tanh form written out operation by operation keeps four tensors
+  // The activation's output, input of the down projection, is kept; a compiler redoes it in the backward pass.
+  bool keeps_activation_output = true;
+  bool dropout_masks = true;        // of GPT models
+  double fp8_kept_input_bytes = 1;  // linear layers of fp8 runs keep their inputs as quantised
   // Under recompute, the layer being redone holds this many times its kept activations.
   double recompute_working_set = 2.0;
   // `recompute: selective` redoes every second layer in full instead of the attention core of each.
@@ -96,11 +103,21 @@ struct Software {
     bool operator==(const StateBytes&) const = default;
   };
   std::optional<StateBytes> state_zero0, state_zero3;  // where this stage is another code path
+  std::optional<StateBytes> state_zero0_fp16;          // stage 0 in fp16, where that is autocast over fp32 weights
   std::optional<double> bf16_gradient_store_bytes;     // in bf16 runs: gradients accumulated in fp32 beside 16-bit ones
   double zero3_pipeline_extra_bytes = 0;  // ZeRO-3 with pp > 1: weights and gradients of the stage that stay unsharded
 
+  double fp8_weight_copy_bytes = 0;       // fp8 copies of a linear layer's weight kept beside it in fp8 runs
+  // Gradients come to be in the first backward pass and go after the optimizer step (set_to_none of PyTorch), so that
+  // the activations of the first micro-batch do not meet them. Otherwise they are buffers that stay.
+  bool gradients_on_demand = false;
+  bool bucket_copy_of_gradients = false;  // ZeRO 0: gradients are copied into buckets that stay
+  // ZeRO-3 gathers matrix by matrix, this many parameters ahead at most; 0 = block by block, zero3_prefetch_layers ahead.
+  double zero3_max_live_parameters = 0;
+  double zero3_step_group_parameters = 0;  // ZeRO-3 steps so many parameters of the shard at a time; 0 = all at once
+
   // Which of the above hold for a run.
-  StateBytes state_bytes(int zero, bool bf16) const;
+  StateBytes state_bytes(int zero, bool bf16, bool fp16 = false) const;
   // Size of a gradient bucket as reduced; infinite = all gradients at once.
   double gradient_bucket_bytes(int data_parallel_ranks, bool overlapped) const;
 

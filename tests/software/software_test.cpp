@@ -95,6 +95,16 @@ TEST_CASE("profiles differ where frameworks do") {
   CHECK(loaded("torch-fsdp").zero3_overlap);
   CHECK(loaded("megatron-deepspeed").zero1_all_reduce);
   CHECK_FALSE(loaded("megatron-core").zero1_all_reduce);
+  // Gradients come and go where PyTorch's zero_grad sets them to none; Megatron and DeepSpeed keep buffers.
+  CHECK(loaded("torchtitan").gradients_on_demand);
+  CHECK(loaded("hf-trainer").gradients_on_demand);
+  CHECK_FALSE(loaded("hf-deepspeed").gradients_on_demand);
+  CHECK_FALSE(loaded("megatron-core").gradients_on_demand);
+  // Unfused kernels keep more than fused ones, and those more than a compiler does.
+  CHECK(loaded("hf-trainer").rmsnorm_kept_bytes > loaded("hf-trainer-fused").rmsnorm_kept_bytes);
+  CHECK(loaded("megatron-core").keeps_activation_output);
+  CHECK_FALSE(loaded("torchtitan").keeps_activation_output);
+  CHECK(loaded("torchtitan-eager").keeps_activation_output);
 }
 
 TEST_CASE("a version text picks a variant; case is ignored and the first match wins") {
@@ -118,6 +128,11 @@ TEST_CASE("state bytes are 16 a parameter for mixed-precision Adam, and follow t
   CHECK(sum(hf.state_bytes(3, true)) == 20);
   CHECK(hf.state_bytes(2, true) == Software::StateBytes{2, 2, 12, 4});
   CHECK(loaded("hf-deepspeed").state_bytes(3, true) == Software::StateBytes{2, 2, 12, 4});
+  // fp16 is autocast over fp32 weights in Hugging Face, pure bf16 is not.
+  CHECK(hf.state_bytes(0, false, true) == Software::StateBytes{6, 4, 8, 0});
+  CHECK(hf.state_bytes(3, false, true) == hf.state_bytes(3, true));
+  // llm.q: weights, gradients and both moments in bf16.
+  CHECK(sum(loaded("llmq").state_bytes(0, true)) == 8);
   const Software megatron = loaded("megatron-deepspeed");
   CHECK(megatron.state_bytes(1, false).gradients == 2);
   CHECK(megatron.state_bytes(1, true).gradients == 6);

@@ -1,0 +1,86 @@
+#include "sim/calibration/step_fit.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/cases.h"
+
+using namespace foretrain;
+using namespace foretrain::testing;
+
+namespace {
+
+Environment without_factors() {
+  Environment e = environment();
+  e.factors = {};
+  return e;
+}
+
+// Runs that a GPU with a known sustained rate and a framework with known host times would take.
+std::vector<StepObservation> runs_of(const StepFactors& truth) {
+  std::vector<StepObservation> runs;
+  for (const char* hidden : {"1024", "2048", "4096", "8192"}) {
+    for (int batch : {8, 32}) {
+      const Case c = case_of(std::string("model: {arch: llama, layers: 8, hidden: ") + hidden +
+                             ", heads: 16, ffn: 8192, vocab: 32000}\nsoftware: megatron-core\n"
+                             "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+                             "train: {seq_len: 2048, global_batch: " +
+                             std::to_string(batch) + ", precision: bf16}\nplan: {zero: 1, micro_batch: 1}");
+      Environment e = without_factors();
+      e.factors = truth;
+      runs.push_back({c, simulate_case(c, e, {.with_advice = false}).step_time.seconds(), "made up"});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+TEST_CASE("factors that made the data are found again, but for what the prior holds back") {
+  StepFactors truth;
+  truth.gpus["a100-sxm4-80gb"].matmul_16 = 0.93;
+  truth.software["megatron-core"].elementwise = 1.2;
+  const StepFit fit = fit_step_factors(runs_of(truth), without_factors(), 2);
+  CHECK(fit.error_before > 0.03);
+  CHECK(fit.error_after < 0.7 * fit.error_before);
+  CHECK(fit.factors.gpus.at("a100-sxm4-80gb").matmul_16 < 0.99);
+  CHECK(fit.factors.software.at("megatron-core").elementwise > 1.0);
+}
+
+TEST_CASE("right predictions leave every factor at one") {
+  const StepFit fit = fit_step_factors(runs_of({}), without_factors(), 2);
+  for (const FittedFactor& f : fit.fitted) CHECK(f.value == doctest::Approx(1.0).epsilon(0.002));
+}
+
+TEST_CASE("one absurd run does not bend the fit") {
+  std::vector<StepObservation> runs = runs_of({});
+  runs.front().measured_s *= 3;
+  const StepFit fit = fit_step_factors(runs, without_factors(), 2);
+  for (const FittedFactor& f : fit.fitted) {
+    CAPTURE(f.owner + "." + f.name);
+    CHECK(std::abs(std::log(f.value)) < f.prior_width);
+  }
+}
+
+TEST_CASE("the fit and its file do not depend on the number of threads") {
+  StepFactors truth;
+  truth.gpus["a100-sxm4-80gb"].matmul_16 = 0.95;
+  const std::vector<StepObservation> runs = runs_of(truth);
+  CHECK(to_yaml(fit_step_factors(runs, without_factors(), 1), runs) ==
+        to_yaml(fit_step_factors(runs, without_factors(), 3), runs));
+}
+
+TEST_CASE("observations leave out flagged runs, files of low trust, and all but 128 of a source") {
+  Diagnostics diagnostics;
+  const auto observations = load_observations(data_folder(), diagnostics);
+  CHECK_FALSE(diagnostics.has_errors());
+  int vtrain = 0;
+  for (const StepObservation& o : observations) {
+    CHECK_FALSE(o.source.ends_with("-low"));
+    CHECK_FALSE(o.source.ends_with("-ext"));
+    CHECK(o.subject.name != "mtnlg-530b-280nodes");
+    vtrain += o.source == "vtrain-single-node-dev";
+  }
+  CHECK(vtrain == 128);
+}
