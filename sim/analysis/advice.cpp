@@ -17,7 +17,7 @@ std::vector<std::int64_t> legal_micro_batches(const Case& c) {
   const std::int64_t per_rank = c.train.global_batch / c.plan.dp;
   std::vector<std::int64_t> legal;
   for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
-    if (per_rank % b != 0) continue;
+    if (per_rank % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers) continue;
     if (c.plan.schedule == PipelineSchedule::interleaved && (per_rank / b) % c.plan.pp != 0) continue;
     legal.push_back(b);
   }
@@ -76,8 +76,9 @@ std::optional<Change> highest_zero(const Case& c) {
 Case with_largest_micro_batch(const Case& subject, const Environment& environment) {
   Case found = subject;
   found.micro_batch_auto = false;
-  found.plan.micro_batch = 1;
-  for (std::int64_t b : legal_micro_batches(subject)) {
+  const std::vector<std::int64_t> legal = legal_micro_batches(subject);
+  found.plan.micro_batch = legal.empty() ? 1 : legal.back();
+  for (std::int64_t b : legal) {
     found.plan.micro_batch = b;
     if (simulate_plain(found, environment).fits) break;
   }

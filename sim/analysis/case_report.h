@@ -83,7 +83,8 @@ struct SimulationOptions {
   bool with_advice = true;  // look for fitting changes and the scaling baseline (more simulations)
 };
 
-// Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks.
+// Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks, and
+// std::overflow_error for a step of more than kMostLayerPasses or longer than weeks.
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options = {});
 
 // Peak memory over a simulated step, per stage.

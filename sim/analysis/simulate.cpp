@@ -101,6 +101,11 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   if (subject.micro_batch_auto) {
     return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
   }
+  if (layer_passes(subject.plan, subject.model, subject.train) > kMostLayerPasses) {
+    throw std::overflow_error(fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
+                                          "micro_batch, or a smaller global_batch",
+                                          micro_batches(subject.plan, subject.train), subject.model.layers));
+  }
   CaseReport report;
   report.name = subject.name;
   report.subject = with_step_factors(subject, environment.factors);

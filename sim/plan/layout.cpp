@@ -49,6 +49,11 @@ std::int64_t micro_batches(const Plan& plan, const Train& train) {
   return train.global_batch / (static_cast<std::int64_t>(plan.dp) * plan.micro_batch);
 }
 
+std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train) {
+  // Stages with few layers still run their passes.
+  return micro_batches(plan, train) * std::max<std::int64_t>(model.layers, plan.pp * plan.vpp);
+}
+
 std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model) {
   const std::size_t chunks = static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.vpp);
   const std::int64_t count = static_cast<std::int64_t>(chunks);

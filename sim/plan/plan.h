@@ -111,6 +111,10 @@ std::int64_t default_global_batch(const Plan& plan);
 
 // Sizes that follow from a plan.
 std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)
+// Passes of layers in a step, over all stages of one pipeline and all its micro-batches. Beyond the most, a step would take
+// minutes and gigabytes to simulate, and no real run is near.
+inline constexpr std::int64_t kMostLayerPasses = 1'000'000;
+std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train);
 // Layers of each virtual chunk: chunk c of stage s is at [c * pp + s], which is the order a token meets them in. When
 // the layers do not divide, chunks get one layer fewer from both ends inwards, the last one (which also holds the LM
 // head) before the first (the embedding): the way Llama 3 and Bloom were cut.

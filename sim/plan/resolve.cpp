@@ -160,6 +160,12 @@ void check_batch(const Question& q) {
         fmt::format("global_batch={} is no multiple of dp={} x micro_batch={} = {}; legal micro_batch: {}; legal dp: "
                     "{}; legal global_batch: {}",
                     batch, q.dp, q.micro_batch, step, legal_micro_batches(), listed(legal_dp), nearest(step)));
+  } else if (!q.request.micro_batch_auto && batch / step > kMostLayerPasses / q.model.layers) {
+    const std::int64_t most = kMostLayerPasses / q.model.layers;
+    q.error("micro_batch",
+            fmt::format("global_batch={} makes {} micro-batches a step; at most {} of {} layers are simulated; use a "
+                        "larger micro_batch, or a smaller global_batch",
+                        batch, batch / step, most, q.model.layers));
   } else if (!feeds_schedule(q, batch / step)) {
     q.error(
         "micro_batch",

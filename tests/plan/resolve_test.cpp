@@ -165,6 +165,16 @@ TEST_CASE("a pipeline stage holds a layer at least") {
   CHECK(job.plan("{pp: 8}"));  // 12 layers over 8 stages: uneven is legal
 }
 
+TEST_CASE("a step of more micro-batches than anyone runs is refused, not simulated for minutes") {
+  Job job;
+  job.train.global_batch = 32'000'000'000;
+  CHECK(contains(job.refusal("{micro_batch: 1}"),
+                 "plan.yaml:1:15: error: global_batch=32000000000 makes 1000000000 micro-batches a step; at most 31250 "
+                 "of 32 layers are simulated; use a larger micro_batch, or a smaller global_batch"));
+  job.train.global_batch = 32 * 31'250;
+  CHECK(job.plan("{micro_batch: 1}"));
+}
+
 TEST_CASE("the batch is cut evenly") {
   Job job;
   job.train.global_batch = 96;
