@@ -1,9 +1,9 @@
 #include "sim/analysis/advice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
-
-#include <fmt/format.h>
 
 namespace foretrain {
 namespace {
@@ -88,10 +88,12 @@ Case with_largest_micro_batch(const Case& subject, const Environment& environmen
 
 std::vector<FittingChange> fitting_changes(const Case& subject, const Environment& environment) {
   using Reduction = std::function<std::optional<Change>(const Case&)>;
-  const std::vector<Reduction> steps = {smaller_micro_batch, smallest_micro_batch, full_recompute, higher_zero, highest_zero};
+  const std::vector<Reduction> steps = {smaller_micro_batch, smallest_micro_batch, full_recompute, higher_zero,
+                                        highest_zero};
   std::vector<FittingChange> fitting;
   auto consider = [&](const Change& change) {
-    const bool known = std::any_of(fitting.begin(), fitting.end(), [&](const auto& f) { return f.what == change.what; });
+    const bool known =
+        std::any_of(fitting.begin(), fitting.end(), [&](const auto& f) { return f.what == change.what; });
     if (known) return;
     const CaseReport report = simulate_plain(change.changed, environment);
     if (report.fits) fitting.push_back({change.what, report.memory[report.fullest].needed, report.step_time});
@@ -112,7 +114,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
     // Everything at once, on more and more GPUs.
     Change all{"", subject};
     for (const Reduction& step : {Reduction(smallest_micro_batch), Reduction(full_recompute), Reduction(highest_zero),
-                                       Reduction(higher_zero)}) {
+                                  Reduction(higher_zero)}) {
       if (const auto change = step(all.changed)) all = {all.what + change->what + ", ", change->changed};
     }
     for (int factor = 1; factor <= 64; factor *= 2) {
@@ -127,7 +129,8 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
       if (fitting.size() > before) break;
     }
   }
-  std::stable_sort(fitting.begin(), fitting.end(), [](const auto& a, const auto& b) { return a.step_time < b.step_time; });
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [](const auto& a, const auto& b) { return a.step_time < b.step_time; });
   if (fitting.size() > 3) fitting.resize(3);
   return fitting;
 }

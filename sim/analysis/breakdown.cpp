@@ -13,18 +13,27 @@ using engine::TaskId;
 Cause cause_of(const TaskInfo& task, int zero) {
   switch (task.kind) {
     case TaskKind::forward:
-    case TaskKind::backward: return Cause::compute;
-    case TaskKind::tensor_collective: return Cause::tp_comm;
-    case TaskKind::context_collective: return Cause::cp_comm;
+    case TaskKind::backward:
+      return Cause::compute;
+    case TaskKind::tensor_collective:
+      return Cause::tp_comm;
+    case TaskKind::context_collective:
+      return Cause::cp_comm;
     case TaskKind::pipeline_gather:
-    case TaskKind::pipeline_transfer: return Cause::pp_comm;
-    case TaskKind::gradient_reduce: return zero == 3 ? Cause::zero_comm : Cause::dp_comm;
+    case TaskKind::pipeline_transfer:
+      return Cause::pp_comm;
+    case TaskKind::gradient_reduce:
+      return zero == 3 ? Cause::zero_comm : Cause::dp_comm;
     case TaskKind::parameter_gather:
-    case TaskKind::shard_gather: return Cause::zero_comm;
+    case TaskKind::shard_gather:
+      return Cause::zero_comm;
     case TaskKind::tie_reduce:
-    case TaskKind::gradient_norm: return Cause::dp_comm;
-    case TaskKind::optimizer: return Cause::optimizer;
-    case TaskKind::step_overhead: return Cause::other;
+    case TaskKind::gradient_norm:
+      return Cause::dp_comm;
+    case TaskKind::optimizer:
+      return Cause::optimizer;
+    case TaskKind::step_overhead:
+      return Cause::other;
   }
   return Cause::other;
 }
@@ -36,8 +45,10 @@ Cause cause_of_wait(const TaskInfo& task, int zero, bool pipelined) {
     case TaskKind::backward:
     case TaskKind::tensor_collective:
     case TaskKind::context_collective:
-    case TaskKind::pipeline_gather: return pipelined ? Cause::bubble : Cause::dp_comm;
-    default: return cause_of(task, zero);
+    case TaskKind::pipeline_gather:
+      return pipelined ? Cause::bubble : Cause::dp_comm;
+    default:
+      return cause_of(task, zero);
   }
 }
 
@@ -104,13 +115,17 @@ class Blamer {
 
 double& rate_of(Elasticity& e, LinkKind kind) {
   switch (kind) {
-    case LinkKind::nvlink: return e.nvlink;
+    case LinkKind::nvlink:
+      return e.nvlink;
     case LinkKind::pcie:
-    case LinkKind::socket: return e.pcie;
+    case LinkKind::socket:
+      return e.pcie;
     case LinkKind::host_memory:
-    case LinkKind::host_staging: return e.host_memory;
+    case LinkKind::host_staging:
+      return e.host_memory;
     case LinkKind::nic:
-    case LinkKind::fabric: return e.nic;
+    case LinkKind::fabric:
+      return e.nic;
   }
   return e.other;
 }
@@ -133,7 +148,7 @@ void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double e
 }  // namespace
 
 std::string_view to_string(Cause cause) {
-  constexpr std::array<std::string_view, kCauses> names = {"compute", "launch",  "tp_comm", "cp_comm",
+  constexpr std::array<std::string_view, kCauses> names = {"compute", "launch",  "tp_comm",   "cp_comm",
                                                            "ep_comm", "dp_comm", "zero_comm", "pp_comm",
                                                            "bubble",  "offload", "optimizer", "other"};
   return names[static_cast<std::size_t>(cause)];
@@ -172,9 +187,15 @@ Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& 
 }
 
 std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
-  return {{"matmul", matmul},   {"memory_bandwidth", memory_bandwidth}, {"kernel_latency", kernel_latency},
-          {"host", host},       {"nvlink", nvlink},                     {"pcie", pcie},
-          {"nic", nic},         {"host_memory", host_memory},           {"network_latency", network_latency},
+  return {{"matmul", matmul},
+          {"memory_bandwidth", memory_bandwidth},
+          {"kernel_latency", kernel_latency},
+          {"host", host},
+          {"nvlink", nvlink},
+          {"pcie", pcie},
+          {"nic", nic},
+          {"host_memory", host_memory},
+          {"network_latency", network_latency},
           {"other", other}};
 }
 
@@ -190,13 +211,18 @@ Elasticity elasticity(const Step& step, const Schedule& schedule) {
       case TaskKind::forward:
       case TaskKind::backward:
       case TaskKind::optimizer:
-      case TaskKind::step_overhead: add_compute(sum, step, info, elapsed); break;
-      case TaskKind::gradient_norm: sum.network_latency += elapsed; break;
+      case TaskKind::step_overhead:
+        add_compute(sum, step, info, elapsed);
+        break;
+      case TaskKind::gradient_norm:
+        sum.network_latency += elapsed;
+        break;
       default: {
         const double latency = step.graph.cost(step.graph.cost_of(task)).latency.seconds();
         const engine::ResourceId bound = schedule.bound_by[task.index()];
         const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
-        const LinkKind kind = by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
+        const LinkKind kind =
+            by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
         sum.network_latency += latency;
         rate_of(sum, kind) += elapsed - latency;
       }

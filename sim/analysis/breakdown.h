@@ -12,16 +12,18 @@ namespace foretrain {
 
 // What every picosecond of a GPU's step was spent on.
 enum class Cause : std::uint8_t {
-  compute,    // kernels run
-  launch,     // the GPU waits for the host to issue kernels
-  tp_comm, cp_comm, ep_comm,  // exposed tensor / context / expert-parallel communication
+  compute,  // kernels run
+  launch,   // the GPU waits for the host to issue kernels
+  tp_comm,
+  cp_comm,
+  ep_comm,    // exposed tensor / context / expert-parallel communication
   dp_comm,    // exposed gradient reduction and parameter gathering, and kernels slowed by it
   zero_comm,  // exposed gathering and scattering of ZeRO-3 shards, and kernels slowed by it
   pp_comm,    // exposed pipeline transfers
   bubble,     // waiting for other pipeline stages
   offload,
   optimizer,
-  other,      // waiting for the slowest of many ranks, fixed cost of a step
+  other,  // waiting for the slowest of many ranks, fixed cost of a step
 };
 inline constexpr std::size_t kCauses = 12;
 std::string_view to_string(Cause cause);

@@ -24,14 +24,14 @@ std::optional<Environment> load_environment(const DataFolder& data, Diagnostics&
 // The memory of one pipeline stage's GPU at the worst moment of the step.
 struct StagePeak {
   int stage = 0;
-  MemoryParts parts;        // at the moment of the peak
+  MemoryParts parts;  // at the moment of the peak
   MemoryFigures figures;
-  Bytes needed;             // what must fit
+  Bytes needed;  // what must fit
 };
 
 // A change that would make a case fit, and what is then needed.
 struct FittingChange {
-  std::string what;   // "micro_batch: 2", "recompute: full", "zero: 3"
+  std::string what;  // "micro_batch: 2", "recompute: full", "zero: 3"
   Bytes needed;
   std::optional<Time> step_time;
 };
@@ -52,7 +52,7 @@ struct ErrorBar {
 // The answer for one case.
 struct CaseReport {
   std::string name;
-  Case subject;              // as simulated (micro-batch found)
+  Case subject;  // as simulated (micro-batch found)
   Step step;
   engine::Schedule schedule;
   Time step_time;
@@ -65,8 +65,8 @@ struct CaseReport {
   std::vector<Breakdown> per_class;
   double bubble_fraction = 0;
   Elasticity elasticity;
-  std::vector<StagePeak> memory;    // per stage
-  std::size_t fullest = 0;          // index into memory
+  std::vector<StagePeak> memory;  // per stage
+  std::size_t fullest = 0;        // index into memory
   Bytes capacity;
   bool fits = true;
   std::vector<FittingChange> changes;  // if it does not fit, smallest first
@@ -83,8 +83,8 @@ struct SimulationOptions {
   bool with_advice = true;  // look for fitting changes and the scaling baseline (more simulations)
 };
 
-// Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks, and
-// std::overflow_error for a step of more than kMostLayerPasses or longer than weeks.
+// Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks,
+// and std::overflow_error for a step of more than kMostLayerPasses or longer than weeks.
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options = {});
 
 // Peak memory over a simulated step, per stage.
@@ -95,15 +95,14 @@ MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t 
 
 // Which case wins and why, in one sentence with a number.
 struct Verdict {
-  std::string winner;   // empty if no case fits
-  double ratio = 1.0;   // the runner-up's time (or cost) over the winner's
+  std::string winner;  // empty if no case fits
+  double ratio = 1.0;  // the runner-up's time (or cost) over the winner's
   std::string because;
   std::optional<double> likelihood;  // that winner and runner-up are in the right order
 };
 // How likely the order of two cases is right, given the ratio (>= 1) that is predicted; nullopt if that is not known.
 using OrderLikelihood =
     std::function<std::optional<double>(const CaseReport& winner, const CaseReport& second, double ratio)>;
-Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports,
-              const OrderLikelihood& likelihood = {});
+Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, const OrderLikelihood& likelihood = {});
 
 }  // namespace foretrain

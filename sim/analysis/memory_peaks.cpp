@@ -31,6 +31,8 @@ class MemoryWalk {
   }
 
   const MemoryParts& peak() const { return peak_; }
+  // What must fit of the allocator's bytes.
+  Bytes needed() const { return needed_; }
   // The peak of everything else beside all the gradients: the allocator's pool keeps the blocks of freed gradients,
   // which are too small for the large tensors of the next step.
   Bytes pooled() const { return beside_gradients_ + memory_.always.gradients + memory_.passing_gradients(); }
@@ -87,12 +89,13 @@ class MemoryWalk {
 
   void note_peak() {
     if (now_.total() > peak_.total()) peak_ = now_;
+    needed_ = std::max(needed_, with_fragments(now_));
     beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients);
   }
 
   const StageMemory& memory_;
   MemoryParts now_, peak_;
-  Bytes beside_gradients_;
+  Bytes beside_gradients_, needed_;
   std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
   std::optional<Running> running_;
 };
@@ -110,7 +113,7 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
   std::vector<StagePeak> peaks;
   for (std::size_t stage = 0; stage < memories.size(); ++stage) {
     StagePeak worst;
-    Bytes pooled;
+    Bytes pooled, needed;
     worst.stage = static_cast<int>(stage);
     for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
       if (step.stage[rank] != worst.stage) continue;
@@ -118,9 +121,14 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
       for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
       if (walk.peak().total() > worst.parts.total()) worst.parts = walk.peak();
       pooled = std::max(pooled, walk.pooled());
+      needed = std::max(needed, walk.needed());
     }
+    worst.needed = needed + outside_the_allocator(subject);
     worst.figures = figures(subject, worst.parts.total(), pooled);
-    worst.needed = needed_on_device(subject, worst.parts.total());
+    // A run that fits holds no more than there is: under pressure the allocator gives back what it does not use.
+    const Bytes there_is = std::max(subject.cluster.gpu.memory, worst.needed);
+    worst.figures.reserved = std::min(worst.figures.reserved, there_is);
+    worst.figures.device = std::min(worst.figures.device, there_is);
     peaks.push_back(worst);
   }
   return peaks;

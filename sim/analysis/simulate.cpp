@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 #include "sim/analysis/advice.h"
 #include "sim/analysis/case_report.h"
@@ -102,9 +102,10 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
     return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
   }
   if (layer_passes(subject.plan, subject.model, subject.train) > kMostLayerPasses) {
-    throw std::overflow_error(fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
-                                          "micro_batch, or a smaller global_batch",
-                                          micro_batches(subject.plan, subject.train), subject.model.layers));
+    throw std::overflow_error(
+        fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
+                    "micro_batch, or a smaller global_batch",
+                    micro_batches(subject.plan, subject.train), subject.model.layers));
   }
   CaseReport report;
   report.name = subject.name;

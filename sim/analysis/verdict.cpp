@@ -1,7 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "sim/analysis/case_report.h"
 
@@ -30,7 +30,8 @@ std::vector<Loss> losses(const CaseReport& r) {
   const double compute = r.breakdown[Cause::compute].seconds();
   add(r.hfu > 0 ? compute * (1.0 - r.mfu / r.hfu) : 0.0, "recompute");
   add(r.breakdown[Cause::tp_comm].seconds(), fmt::format("tensor-parallel communication (tp {})", plan.tp));
-  add(r.breakdown[Cause::zero_comm].seconds(), fmt::format("ZeRO-{} gathers{}", plan.zero, plan.zero == 3 ? " and scatters" : ""));
+  add(r.breakdown[Cause::zero_comm].seconds(),
+      fmt::format("ZeRO-{} gathers{}", plan.zero, plan.zero == 3 ? " and scatters" : ""));
   add(r.breakdown[Cause::dp_comm].seconds(), "gradient reduction");
   add(r.breakdown[Cause::pp_comm].seconds(), "pipeline transfers");
   add(r.breakdown[Cause::bubble].seconds(), "pipeline bubble");
@@ -75,8 +76,7 @@ std::string sureness(const std::optional<double>& likelihood) {
   return likelihood ? fmt::format(" (order right with {:.0f} %)", 100 * *likelihood) : "";
 }
 
-Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group,
-                    const OrderLikelihood& likelihood) {
+Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group, const OrderLikelihood& likelihood) {
   std::vector<const CaseReport*> fitting;
   std::string missing;
   for (const CaseReport* r : group) {
@@ -130,16 +130,21 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
   }
   std::vector<std::vector<const CaseReport*>> groups;
   for (const CaseReport& r : reports) {
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same_work(*g.front(), r); });
-    if (group == groups.end()) groups.push_back({&r});
-    else group->push_back(&r);
+    const auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same_work(*g.front(), r); });
+    if (group == groups.end())
+      groups.push_back({&r});
+    else
+      group->push_back(&r);
   }
   // The question is about the first case's work; the rest is added.
   Verdict verdict;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Verdict part = judge_group(scenario.ask, groups[i], likelihood);
-    if (i == 0) verdict = part;
-    else verdict.because += fmt::format(". With {}: {}", groups[i].front()->subject.model.name, part.because);
+    if (i == 0)
+      verdict = part;
+    else
+      verdict.because += fmt::format(". With {}: {}", groups[i].front()->subject.model.name, part.because);
   }
   return verdict;
 }

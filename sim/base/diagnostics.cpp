@@ -1,9 +1,9 @@
 #include "sim/base/diagnostics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/format.h>
 
 namespace foretrain {
 
@@ -57,8 +57,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> closest(std::string_view word, const std::vector<std::string>& candidates,
-                                 std::size_t limit) {
+std::vector<std::string> closest(std::string_view word, const std::vector<std::string>& candidates, std::size_t limit) {
   std::vector<std::pair<std::size_t, std::string>> scored;
   for (const std::string& candidate : candidates) {
     std::size_t distance = edit_distance(word, candidate);

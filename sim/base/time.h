@@ -30,8 +30,14 @@ struct Time {
   constexpr double seconds() const { return static_cast<double>(ps) * 1e-12; }
 
   constexpr auto operator<=>(const Time&) const = default;
-  constexpr Time& operator+=(Time other) { ps += other.ps; return *this; }
-  constexpr Time& operator-=(Time other) { ps -= other.ps; return *this; }
+  constexpr Time& operator+=(Time other) {
+    ps += other.ps;
+    return *this;
+  }
+  constexpr Time& operator-=(Time other) {
+    ps -= other.ps;
+    return *this;
+  }
 };
 
 constexpr Time operator+(Time a, Time b) { return Time{a.ps + b.ps}; }

@@ -13,23 +13,50 @@ struct Quantity {
   double value = 0.0;
 
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity other) { value += other.value; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value -= other.value; return *this; }
-  constexpr Quantity& operator*=(double factor) { value *= factor; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
+  constexpr Quantity& operator*=(double factor) {
+    value *= factor;
+    return *this;
+  }
 };
 
-template <class T> constexpr Quantity<T> operator+(Quantity<T> a, Quantity<T> b) { return {a.value + b.value}; }
-template <class T> constexpr Quantity<T> operator-(Quantity<T> a, Quantity<T> b) { return {a.value - b.value}; }
-template <class T> constexpr Quantity<T> operator*(Quantity<T> a, double k) { return {a.value * k}; }
-template <class T> constexpr Quantity<T> operator*(double k, Quantity<T> a) { return {a.value * k}; }
-template <class T> constexpr Quantity<T> operator/(Quantity<T> a, double k) { return {a.value / k}; }
-template <class T> constexpr double operator/(Quantity<T> a, Quantity<T> b) { return a.value / b.value; }
+template <class T>
+constexpr Quantity<T> operator+(Quantity<T> a, Quantity<T> b) {
+  return {a.value + b.value};
+}
+template <class T>
+constexpr Quantity<T> operator-(Quantity<T> a, Quantity<T> b) {
+  return {a.value - b.value};
+}
+template <class T>
+constexpr Quantity<T> operator*(Quantity<T> a, double k) {
+  return {a.value * k};
+}
+template <class T>
+constexpr Quantity<T> operator*(double k, Quantity<T> a) {
+  return {a.value * k};
+}
+template <class T>
+constexpr Quantity<T> operator/(Quantity<T> a, double k) {
+  return {a.value / k};
+}
+template <class T>
+constexpr double operator/(Quantity<T> a, Quantity<T> b) {
+  return a.value / b.value;
+}
 
 using Bytes = Quantity<struct BytesTag>;
-using Flops = Quantity<struct FlopsTag>;                        // floating-point operations, a count
-using BytesPerSecond = Quantity<struct BytesPerSecondTag>;      // decimal: 1 GB/s = 1e9 bytes/s
+using Flops = Quantity<struct FlopsTag>;                    // floating-point operations, a count
+using BytesPerSecond = Quantity<struct BytesPerSecondTag>;  // decimal: 1 GB/s = 1e9 bytes/s
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag>;
-using Seconds = Quantity<struct SecondsTag>;                    // unrounded; becomes a Time once
+using Seconds = Quantity<struct SecondsTag>;  // unrounded; becomes a Time once
 
 constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) { return {amount.value / rate.value}; }
 constexpr Seconds operator/(Flops amount, FlopsPerSecond rate) { return {amount.value / rate.value}; }

@@ -79,7 +79,8 @@ double log_ratio(const StepObservation& o, Environment environment, const StepFa
 std::vector<double> residuals(const std::vector<StepObservation>& observations, const Environment& environment,
                               const StepFactors& factors, int threads) {
   std::vector<double> r(observations.size());
-  parallel_for(observations.size(), threads, [&](std::size_t i) { r[i] = log_ratio(observations[i], environment, factors); });
+  parallel_for(observations.size(), threads,
+               [&](std::size_t i) { r[i] = log_ratio(observations[i], environment, factors); });
   return r;
 }
 
@@ -192,8 +193,8 @@ StepFit fit_step_factors(const std::vector<StepObservation>& observations, const
   return fit;
 }
 
-std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations,
-                                       const Environment& environment, int threads) {
+std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const Environment& environment,
+                                       int threads) {
   const StepFit all = fit_step_factors(observations, environment, threads);
   std::vector<LeftOut> results;
   for (const auto& [source, rows] : rows_of_sources(observations)) {
@@ -208,7 +209,8 @@ std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& obser
 
 std::string to_yaml(const StepFit& fit, const std::vector<StepObservation>& observations) {
   std::string text =
-      "# Written by `foretrain calibrate --software`; do not edit. What whole published steps make of the figures of kernels\n"
+      "# Written by `foretrain calibrate --software`; do not edit. What whole published steps make of the figures of "
+      "kernels\n"
       "# and framework profiles: factors on elementwise bytes, host time and fixed cost of a framework, and on the\n"
       "# sustained matrix and attention rates of a GPU. 1 where runs say nothing; rows: runs that concern the entry.\n";
   text += fmt::format("source: {} published runs of {} sources in tests/validation/measured, flagged rows left out\n",

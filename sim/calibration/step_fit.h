@@ -7,7 +7,8 @@
 
 namespace foretrain {
 
-// A published run to fit to: what it took, and the source it came from. Sources count alike, however many rows they have.
+// A published run to fit to: what it took, and the source it came from. Sources count alike, however many rows they
+// have.
 struct StepObservation {
   Case subject;
   double measured_s = 0;
@@ -38,8 +39,7 @@ struct StepFit {
 // Fits the factors of every framework and GPU among the observations by robust least squares on the logarithm of
 // predicted over measured step time (Gauss-Newton, Huber weights), held to 1 by a prior as wide as the factor's physics
 // allows. Deterministic for any number of threads.
-StepFit fit_step_factors(const std::vector<StepObservation>& observations, const Environment& environment,
-                         int threads);
+StepFit fit_step_factors(const std::vector<StepObservation>& observations, const Environment& environment, int threads);
 
 // Mean error of each source when its own rows are left out of the fit, beside the error with them in.
 struct LeftOut {
@@ -47,8 +47,8 @@ struct LeftOut {
   int rows = 0;
   double error_in = 0, error_out = 0;
 };
-std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations,
-                                       const Environment& environment, int threads);
+std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const Environment& environment,
+                                       int threads);
 
 // The text of hardware/calibrated/steps.yaml.
 std::string to_yaml(const StepFit& fit, const std::vector<StepObservation>& observations);

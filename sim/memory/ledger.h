@@ -56,8 +56,11 @@ struct MemoryFigures {
 // `allocated`: the peak; `pooled`: the same if nothing that was freed were used again for other sizes.
 MemoryFigures figures(const Case& subject, Bytes allocated, Bytes pooled);
 
-// What must fit: the allocated bytes, the slack of the pool that is not given back under pressure, the context and the
-// communicators.
-Bytes needed_on_device(const Case& subject, Bytes allocated);
+// What must fit of the allocator's bytes: those of `parts`, and the room that passing tensors leave between each other
+// and cannot use.
+Bytes with_fragments(const MemoryParts& parts);
+
+// What must fit beside the allocator's bytes: the CUDA context and the communicators' buffers.
+Bytes outside_the_allocator(const Case& subject);
 
 }  // namespace foretrain

@@ -10,9 +10,9 @@ namespace {
 // Matrices are split over the tensor-parallel ranks; norms are replicated.
 double layer_parameters_on_rank(const Model& m, int tp) {
   double matrices = 0;
-  for (const Projection& p : layer_projections(m, tp).all()) matrices += static_cast<double>(p.n) * static_cast<double>(p.k);
-  const double all_matrices =
-      static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
+  for (const Projection& p : layer_projections(m, tp).all())
+    matrices += static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double all_matrices = static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
   const double biases_and_norms = static_cast<double>(m.layer_parameters()) - all_matrices;
   return matrices + biases_and_norms / (m.family == Model::Family::gpt ? tp : 1);
 }
@@ -20,10 +20,14 @@ double layer_parameters_on_rank(const Model& m, int tp) {
 // Whether the n-th layer of a stage runs its forward again in the backward pass.
 bool is_recomputed(const Recompute& recompute, const Software& software, std::int64_t n) {
   switch (recompute.mode) {
-    case Recompute::Mode::none: return false;
-    case Recompute::Mode::full: return true;
-    case Recompute::Mode::blocks: return n < recompute.blocks;
-    case Recompute::Mode::selective: return software.selective_is_every_other_layer && n % 2 == 0;
+    case Recompute::Mode::none:
+      return false;
+    case Recompute::Mode::full:
+      return true;
+    case Recompute::Mode::blocks:
+      return n < recompute.blocks;
+    case Recompute::Mode::selective:
+      return software.selective_is_every_other_layer && n % 2 == 0;
   }
   return false;
 }
@@ -48,8 +52,7 @@ double StageLayout::parameters() const {
 
 std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software) {
   const std::vector<std::int64_t> layers = layers_of_chunks(plan, model);
-  const double vocabulary =
-      static_cast<double>(stored_vocabulary(model, plan.tp, software.pads_vocabulary)) / plan.tp;
+  const double vocabulary = static_cast<double>(stored_vocabulary(model, plan.tp, software.pads_vocabulary)) / plan.tp;
   const double table = vocabulary * static_cast<double>(model.hidden);
   const double positions = static_cast<double>(model.max_positions * model.hidden);
   const bool shares_table = model.tied_embeddings && plan.pp == 1;

@@ -101,6 +101,7 @@ void read_parallelism(MapReader& reader, Software& s) {
 
 void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.rmsnorm_kept_bytes, reader.number("rmsnorm_kept_bytes", Unit::count, kBytesEach));
+  set(s.layernorm_kept_bytes, reader.number("layernorm_kept_bytes", Unit::count, kBytesEach));
   set(s.gated_kept_bytes, reader.number("gated_kept_bytes", Unit::count, kBytesEach));
   set(s.gelu_kept_bytes, reader.number("gelu_kept_bytes", Unit::count, kBytesEach));
   set(s.keeps_activation_output, reader.boolean("keeps_activation_output"));

@@ -52,9 +52,10 @@ struct Software {
   // Kept activations of a layer and token, in bytes (u = tp with sequence parallelism, else 1; a, k query and
   // key-value heads of dimension d; s sequence length, counted only with standard attention; i = bytes of an element
   // of a linear layer's input, 2, or fp8_kept_input_bytes in fp8 runs):
-  //   gpt:    h (4 + 2i)/u + 2h/u (dropout masks) + (2 d (a + 2k) + 2 a d + (gelu_kept_bytes + i) f)/tp + 5 a s/tp
+  //   gpt:    h (layernorm_kept_bytes + 2i)/u + 2h/u (dropout masks) + (2 d (a + 2k) + 2 a d + (gelu_kept_bytes + i) f)/tp + 5 a s/tp
   //   llama:  h (rmsnorm_kept_bytes + 2i)/u + (2 d (a + 2k) + 2 a d + (gated_kept_bytes + i) f + 4 a)/tp
   double rmsnorm_kept_bytes = 4;  // both norms: their 16-bit inputs; unfused norms also keep fp32 copies and factors
+  double layernorm_kept_bytes = 4;  // both norms: their inputs, in fp32 under autocast
   double gated_kept_bytes = 4;    // gate and up; unfused kernels also keep the activated gate
   double gelu_kept_bytes = 2;     // its input; the tanh form written out operation by operation keeps four tensors
   // The activation's output, input of the down projection, is kept; a compiler redoes it in the backward pass.
@@ -126,7 +127,7 @@ struct Software {
   double device_over_allocated = 1.1;   // nvidia-smi over allocator (fragmentation, library workspaces)
   double reserved_over_allocated = 1.06;
   double context_gb = 0.6;       // CUDA context and kernels, on the device only
-  double communicator_gb = 0.8;  // communicator buffers, with more than one GPU
+  double communicator_gb = 0.8;  // buffers of each kind of communicator a rank is in: tensor, pipeline, data, context
 
   std::string source;
 };

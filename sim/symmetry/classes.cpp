@@ -31,7 +31,8 @@ std::vector<std::uint32_t> numbered(std::span<const std::uint64_t> colours, std:
   std::vector<std::uint32_t> first(colours.size(), kNone);  // first index with the same colour
   for (std::size_t i = 0; i < sorted.size();) {
     std::size_t end = i;
-    for (; end < sorted.size() && sorted[end].first == sorted[i].first; ++end) first[sorted[end].second] = sorted[i].second;
+    for (; end < sorted.size() && sorted[end].first == sorted[i].first; ++end)
+      first[sorted[end].second] = sorted[i].second;
     i = end;
   }
   std::vector<std::uint32_t> number(colours.size(), kNone);
@@ -131,10 +132,12 @@ Classes refine(std::span<const std::uint64_t> rank_colours, std::span<const Comm
       Classes::LinkClass& c = result.links[class_of_link[used_index[load.link.index()]]];
       if (c.representative != load.link) continue;
       const std::size_t group_class = result.class_of_group[g];
-      auto known = std::find_if(c.uses.begin(), c.uses.end(),
-                                [&](const auto& use) { return use.group_class == group_class; });
-      if (known == c.uses.end()) c.uses.push_back({group_class, load.bytes_per_unit});
-      else known->bytes_per_unit += load.bytes_per_unit;
+      auto known =
+          std::find_if(c.uses.begin(), c.uses.end(), [&](const auto& use) { return use.group_class == group_class; });
+      if (known == c.uses.end())
+        c.uses.push_back({group_class, load.bytes_per_unit});
+      else
+        known->bytes_per_unit += load.bytes_per_unit;
     }
   }
   return result;

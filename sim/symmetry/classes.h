@@ -11,10 +11,10 @@ namespace foretrain {
 
 // A set of ranks that communicate, as the symmetry of the job needs to see it.
 struct CommunicatorGroup {
-  std::uint64_t kind = 0;         // groups of different kinds never match: purpose, stage, direction
+  std::uint64_t kind = 0;  // groups of different kinds never match: purpose, stage, direction
   std::vector<int> ranks;
-  bool ordered = false;           // roles differ by position (sender, receiver); else members are interchangeable
-  std::vector<LinkLoad> loads;    // bytes per unit of work on each link
+  bool ordered = false;         // roles differ by position (sender, receiver); else members are interchangeable
+  std::vector<LinkLoad> loads;  // bytes per unit of work on each link
 };
 
 // Which ranks, groups and links cannot differ during the step.
@@ -44,7 +44,7 @@ struct Classes {
   };
   std::vector<RankClass> ranks;
   std::vector<GroupClass> groups;
-  std::vector<LinkClass> links;       // only links that carry something
+  std::vector<LinkClass> links;  // only links that carry something
   std::vector<std::uint32_t> class_of_rank;
   std::vector<std::uint32_t> class_of_group;
 };

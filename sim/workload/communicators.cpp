@@ -140,7 +140,8 @@ Communicators::Communicators(const Case& c, const Cluster& cluster, const Collec
       const std::uint32_t rank_class = classes_.class_of_rank[static_cast<std::size_t>(rank)];
       std::vector<std::uint32_t>& members = communicator.rank_classes;
       const bool ordered = about.algorithm == Algorithm::direct;
-      if (ordered || std::find(members.begin(), members.end(), rank_class) == members.end()) members.push_back(rank_class);
+      if (ordered || std::find(members.begin(), members.end(), rank_class) == members.end())
+        members.push_back(rank_class);
     }
     for (std::uint32_t member : communicator.rank_classes) {
       std::vector<std::uint32_t>& mine = by_rank_[member];

@@ -11,14 +11,14 @@ namespace foretrain {
 
 // Why ranks communicate.
 enum class Purpose : std::uint8_t {
-  tensor,     // tensor-parallel group: activations inside a layer
-  context,    // context-parallel group: keys and values of the attention
-  data,       // data-parallel group: gradients
-  shard,      // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
-  replica,    // the same shard in every sharding group
-  forward,    // pipeline: activations to the next stage {sender, receiver}
-  backward,   // pipeline: gradients to the previous stage {sender, receiver}
-  tie,        // first and last stage: gradient of the tied embedding
+  tensor,    // tensor-parallel group: activations inside a layer
+  context,   // context-parallel group: keys and values of the attention
+  data,      // data-parallel group: gradients
+  shard,     // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
+  replica,   // the same shard in every sharding group
+  forward,   // pipeline: activations to the next stage {sender, receiver}
+  backward,  // pipeline: gradients to the previous stage {sender, receiver}
+  tie,       // first and last stage: gradient of the tied embedding
 };
 const char* to_string(Purpose purpose);
 

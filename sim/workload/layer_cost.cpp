@@ -7,12 +7,12 @@ namespace {
 
 // The sizes that every block of one rank shares.
 struct RankShape {
-  double tokens = 0;           // of a micro-batch, on this rank
-  double hidden_shards = 1;    // ranks that split the sequence outside the tensor-parallel regions
+  double tokens = 0;         // of a micro-batch, on this rank
+  double hidden_shards = 1;  // ranks that split the sequence outside the tensor-parallel regions
   double tp = 1;
-  double element = 2;          // bytes
-  Precision matmul = Precision::bf16;   // of the layers' linear products
-  Precision rest = Precision::bf16;     // of attention, head: fp8 recipes leave these in bf16
+  double element = 2;                  // bytes
+  Precision matmul = Precision::bf16;  // of the layers' linear products
+  Precision rest = Precision::bf16;    // of attention, head: fp8 recipes leave these in bf16
 };
 
 // Of an element of the gradient buffer that weight gradients are added into.
@@ -85,7 +85,8 @@ std::optional<LayerStep::GroupCollective> key_value_exchange(const Case& c, cons
   if (c.plan.cp == 1) return std::nullopt;
   const double width = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp) * c.model.head_dim);
   const Bytes bytes{2.0 * width * s.tokens * c.plan.cp * s.element};
-  if (c.plan.context == ContextParallel::all_gather) return LayerStep::GroupCollective{Purpose::context, op, bytes, 1.0, {0}};
+  if (c.plan.context == ContextParallel::all_gather)
+    return LayerStep::GroupCollective{Purpose::context, op, bytes, 1.0, {0}};
   const double beside = static_cast<double>(c.plan.cp - 1) / c.plan.cp;
   return LayerStep::GroupCollective{Purpose::context, op, bytes, c.software.cp_exposed, core.total() * beside};
 }
@@ -118,7 +119,8 @@ void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector
   BlockPass region;
   if (c.plan.tp > 1) {
     if (c.plan.sequence_parallel) {
-      region.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, bytes, exposed, {0}}});
+      region.steps.push_back(
+          {{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, bytes, exposed, {0}}});
     }
     const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
     const bool hides = beside.value > 0 && !c.plan.overlap.tp;
@@ -154,8 +156,7 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s) {
   BlockPass block;
   const KernelTime core = attention_core(c, s, Pass::forward);
   const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
-  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}},
-             {0});
+  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}}, {0});
   add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}}, {0});
   block.host = layer_host_time(c, Pass::forward);
   return block;
@@ -168,7 +169,8 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
   auto linear = [&](const Projection& projection) {
     KernelTime time = backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c));
     if (s.matmul == Precision::fp8) {
-      time += streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
+      time +=
+          streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
     }
     return time;
   };
@@ -187,8 +189,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
     return weight_gradient(gpu, s.matmul, rows(s), projection, gradient_bytes(c)).total();
   };
   add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}}, beside(p.mlp_in));
-  add_region(block, c, s,
-             {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
+  add_region(block, c, s, {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
              beside(p.qkv));
   block.host = layer_host_time(c, Pass::backward);
   return block;
@@ -216,9 +217,8 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
   const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
   const Projection head{vocabulary / c.plan.tp, c.model.hidden};
-  KernelTime time = pass == Pass::forward
-                        ? forward_product(gpu, s.rest, rows(s), head)
-                        : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c));
+  KernelTime time = pass == Pass::forward ? forward_product(gpu, s.rest, rows(s), head)
+                                          : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c));
   if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
   const double share = pass == Pass::forward ? 1.0 / 3.0 : 2.0 / 3.0;
   const double logits = s.tokens * static_cast<double>(head.n);
@@ -229,7 +229,8 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
     block.steps.push_back({time, {}});
   } else if (pass == Pass::forward) {
     if (c.plan.sequence_parallel) {
-      block.steps.push_back({{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, hidden_tensor(c, s), 1.0, {0}}});
+      block.steps.push_back(
+          {{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, hidden_tensor(c, s), 1.0, {0}}});
     }
     // Vocabulary-parallel cross entropy agrees on the maximum, the target's logit and the sum: 4 bytes a token each.
     const LayerStep::GroupCollective statistic{Purpose::tensor, Collective::all_reduce, {4.0 * s.tokens}, 1.0, {0}};

@@ -16,9 +16,9 @@ struct LayerStep {
   struct GroupCollective {
     Purpose purpose = Purpose::tensor;  // or context
     Collective op = Collective::all_reduce;
-    Bytes bytes;            // full buffer
-    double exposed = 1.0;   // least share that is not hidden under kernels it runs beside
-    Seconds beside = {0};   // time of the kernels it may hide under; the rest of it is exposed too
+    Bytes bytes;           // full buffer
+    double exposed = 1.0;  // least share that is not hidden under kernels it runs beside
+    Seconds beside = {0};  // time of the kernels it may hide under; the rest of it is exposed too
   };
   std::optional<GroupCollective> collective;
 };
@@ -39,8 +39,12 @@ class LayerCosts {
 
   const BlockPass& layer_forward() const { return layer_forward_; }
   // `recomputed`: the layer's forward runs again first (full recompute); selective recompute is part of either.
-  const BlockPass& layer_backward(bool recomputed) const { return recomputed ? layer_recompute_backward_ : layer_backward_; }
-  const BlockPass& embedding(Pass pass) const { return pass == Pass::forward ? embedding_forward_ : embedding_backward_; }
+  const BlockPass& layer_backward(bool recomputed) const {
+    return recomputed ? layer_recompute_backward_ : layer_backward_;
+  }
+  const BlockPass& embedding(Pass pass) const {
+    return pass == Pass::forward ? embedding_forward_ : embedding_backward_;
+  }
   // Final norm, LM head and cross entropy.
   const BlockPass& head(Pass pass) const { return pass == Pass::forward ? head_forward_ : head_backward_; }
 

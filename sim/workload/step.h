@@ -12,15 +12,18 @@ namespace foretrain {
 
 // What a moment of a GPU's compute stream is spent on, as far as the task itself decides it.
 enum class Part : std::uint8_t {
-  matmul,         // bound by the matrix rate
-  memory,         // bound by HBM
-  kernel_latency, // fixed device cost of kernels
-  launch,         // the GPU waits for the host to issue kernels
-  tensor_latency, tensor_transfer,      // tensor-parallel collectives inside the task
-  context_latency, context_transfer,    // context-parallel exchanges inside the task
-  pipeline_latency, pipeline_transfer,  // gathering what the previous stage sent in pieces
-  straggler,      // waiting for the slowest of many ranks
-  other,          // fixed cost of a step
+  matmul,          // bound by the matrix rate
+  memory,          // bound by HBM
+  kernel_latency,  // fixed device cost of kernels
+  launch,          // the GPU waits for the host to issue kernels
+  tensor_latency,
+  tensor_transfer,  // tensor-parallel collectives inside the task
+  context_latency,
+  context_transfer,  // context-parallel exchanges inside the task
+  pipeline_latency,
+  pipeline_transfer,  // gathering what the previous stage sent in pieces
+  straggler,          // waiting for the slowest of many ranks
+  other,              // fixed cost of a step
 };
 inline constexpr std::size_t kParts = 12;
 
@@ -34,16 +37,17 @@ struct Composition {
 };
 
 enum class TaskKind : std::uint8_t {
-  forward, backward,        // compute, alone or with its tensor-parallel collectives contracted into it
-  tensor_collective,        // on the compute stream
-  context_collective,       // likewise: keys, values and their gradients
-  pipeline_gather,          // likewise: the pieces of a scattered boundary tensor
+  forward,
+  backward,            // compute, alone or with its tensor-parallel collectives contracted into it
+  tensor_collective,   // on the compute stream
+  context_collective,  // likewise: keys, values and their gradients
+  pipeline_gather,     // likewise: the pieces of a scattered boundary tensor
   pipeline_transfer,
-  gradient_reduce,          // all-reduce or reduce-scatter of gradients
-  parameter_gather,         // all-gather of updated parameters (ZeRO-1, 2)
-  shard_gather,             // all-gather of a block's parameters (ZeRO-3)
-  tie_reduce,               // tied embedding gradients between first and last stage
-  gradient_norm,            // agreement on the norm: a synchronisation of all ranks
+  gradient_reduce,   // all-reduce or reduce-scatter of gradients
+  parameter_gather,  // all-gather of updated parameters (ZeRO-1, 2)
+  shard_gather,      // all-gather of a block's parameters (ZeRO-3)
+  tie_reduce,        // tied embedding gradients between first and last stage
+  gradient_norm,     // agreement on the norm: a synchronisation of all ranks
   optimizer,
   step_overhead,
 };
@@ -52,7 +56,7 @@ enum class TaskKind : std::uint8_t {
 struct TaskInfo {
   TaskKind kind = TaskKind::forward;
   bool on_compute_stream = false;
-  std::uint32_t actor = 0;        // rank class; for communication: the communicator
+  std::uint32_t actor = 0;  // rank class; for communication: the communicator
   std::int32_t micro_batch = -1;
   std::int16_t chunk = -1;
   std::int16_t block = -1;        // -1: the whole chunk

@@ -11,6 +11,9 @@
 
 namespace foretrain {
 
+// Kernels are measured in picoseconds of work on a resource that does 1e12 of them a second: the GPU's SMs.
+inline constexpr double kPicosecondsPerSecond = 1e12;
+
 // Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
 // streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
 //
@@ -29,7 +32,7 @@ class StepBuilder {
 
   // step_builder.cpp: the passes
   struct PreparedStep {
-    std::vector<Composition> compute;  // per rank class of the stage
+    std::vector<Composition> compute;              // per rank class of the stage
     std::vector<engine::CostId> alone, contended;  // costs of `compute`: undisturbed, or sharing its SMs
     std::vector<std::uint32_t> composition;        // ids
     bool has_compute = false;
@@ -73,7 +76,8 @@ class StepBuilder {
   void issue_parameter_gathers_before_forward();
   PerRank issue_collective(Purpose purpose, Collective op, Bytes bytes, TaskKind kind, const PerRank& after,
                            bool on_compute_stream, const PipelineOp& op_of);
-  CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes, TaskKind kind) const;
+  CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
+                                    TaskKind kind) const;
   void reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op);
   void finish_reductions();
   bool reduces_in(const PipelineOp& op) const;
@@ -104,14 +108,14 @@ class StepBuilder {
   double straggler_share_;
   Step step_;
   std::vector<engine::StreamId> compute_, data_, send_forward_, send_backward_;  // per rank class
-  std::vector<engine::ResourceId> gpu_;   // per rank class: its SMs
-  std::vector<engine::ResourceId> link_;  // per folded link
+  std::vector<engine::ResourceId> gpu_;                                          // per rank class: its SMs
+  std::vector<engine::ResourceId> link_;                                         // per folded link
   std::vector<std::vector<std::uint32_t>> ranks_of_stage_;
   std::vector<std::vector<PipelineOp>> order_;  // per stage
   // Per rank class, indexed by pass_index: the first and last task of a pass on its compute stream.
   std::vector<std::vector<TaskId>> first_task_, last_task_;
-  std::vector<TaskId> reduced_;  // per rank class: the last gradient reduction, if any
-  std::vector<std::vector<TaskId>> tied_;  // per rank class: reductions of tied embeddings
+  std::vector<TaskId> reduced_;                        // per rank class: the last gradient reduction, if any
+  std::vector<std::vector<TaskId>> tied_;              // per rank class: reductions of tied embeddings
   std::map<std::uint32_t, engine::CostId> send_cost_;  // per communicator
 
   // The stage in hand.

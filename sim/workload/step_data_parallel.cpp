@@ -57,9 +57,9 @@ StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective o
     const CollectiveCost cost = data_parallel_cost(ranks_[r], purpose, op, bytes, kind);
     const auto communicator = communicators_.find(ranks_[r], purpose, cost.algorithm);
     if (!communicator) continue;
-    const TaskId task = add_task(communication_cost(*communicator, cost, 1.0, !on_compute_stream),
-                                 {kind, on_compute_stream, *communicator, op_of.micro_batch,
-                                  static_cast<std::int16_t>(op_of.chunk), -1, 0});
+    const TaskId task = add_task(
+        communication_cost(*communicator, cost, 1.0, !on_compute_stream),
+        {kind, on_compute_stream, *communicator, op_of.micro_batch, static_cast<std::int16_t>(op_of.chunk), -1, 0});
     const auto& members = communicators_.all()[*communicator].rank_classes;
     for (std::size_t other = 0; other < ranks_.size(); ++other) {
       if (std::find(members.begin(), members.end(), ranks_[other]) == members.end()) continue;
@@ -80,8 +80,7 @@ void StepBuilder::reduce_gradients(double parameters, const PerRank& after, cons
   const bool serial = (plan.zero == 3 && !case_.software.zero3_overlap) ||
                       (plan.zero == 2 && !plan.overlap.grad_reduce && reduces_every_micro_batch(case_));
   auto issue = [&](Purpose purpose, Collective collective, Bytes amount) {
-    const PerRank tasks =
-        issue_collective(purpose, collective, amount, TaskKind::gradient_reduce, after, serial, op);
+    const PerRank tasks = issue_collective(purpose, collective, amount, TaskKind::gradient_reduce, after, serial, op);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
     }
@@ -91,7 +90,8 @@ void StepBuilder::reduce_gradients(double parameters, const PerRank& after, cons
     return;
   }
   issue(Purpose::shard, Collective::reduce_scatter, bytes);
-  if (plan.shard_ranks() < plan.data_ranks()) issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+  if (plan.shard_ranks() < plan.data_ranks())
+    issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
 }
 
 // Gradients that do not hide under the backward pass are reduced when the last one has ended.
@@ -106,7 +106,8 @@ void StepBuilder::finish_reductions() {
 
 // Parameters come back in buckets as the gradients went, or all at once by one broadcast a rank.
 std::vector<GradientBucket> StepBuilder::gather_buckets() const {
-  const double size = case_.software.zero1_return_by_broadcast ? std::numeric_limits<double>::infinity() : bucket_bytes();
+  const double size =
+      case_.software.zero1_return_by_broadcast ? std::numeric_limits<double>::infinity() : bucket_bytes();
   return gradient_buckets(step_.layouts[static_cast<std::size_t>(stage_)], case_.software.gradient_bytes, size);
 }
 
@@ -147,7 +148,9 @@ Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
   // SGD keeps no moments: it reads and writes two of AdamW's four states.
   const double traffic = case_.software.optimizer_traffic_bytes * (case_.train.optimizer == Optimizer::sgd ? 0.5 : 1.0);
   // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.parameters() / (plan.zero >= 2 ? shards : 1.0) : 0.0;
+  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.parameters() /
+                                                       (plan.zero >= 2 ? shards : 1.0)
+                                                 : 0.0;
   const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);
   Composition composition;
   composition[Part::memory] = to_time(time.memory);
@@ -159,7 +162,8 @@ void StepBuilder::finish_step() {
   // The norm needs every gradient of every rank: a synchronisation of the whole job, as long as a tiny all-reduce.
   TaskId norm;
   if (case_.train.clip_gradients && case_.plan.gpus() > 1) {
-    norm = add_task(constant_cost(to_time(communicators_.job_wide_latency())), {TaskKind::gradient_norm, false, 0, -1, -1, -1, 0});
+    norm = add_task(constant_cost(to_time(communicators_.job_wide_latency())),
+                    {TaskKind::gradient_norm, false, 0, -1, -1, -1, 0});
   }
   std::vector<TaskId> ends;
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
@@ -167,7 +171,8 @@ void StepBuilder::finish_step() {
     std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
     if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
     const Composition work = optimizer_work(step_.layouts[stage]);
-    const TaskId optimizer = add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
+    const TaskId optimizer =
+        add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
     step_.graph.enqueue(compute_[rank], optimizer);
     step_.compute_tasks[rank].push_back(optimizer);
     for (TaskId wait : waits) step_.graph.add_dependency(wait, norm.valid() ? norm : optimizer);

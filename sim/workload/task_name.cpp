@@ -1,15 +1,16 @@
-#include <array>
-
 #include <fmt/format.h>
+
+#include <array>
 
 #include "sim/workload/step.h"
 
 namespace foretrain {
 
 std::string task_name(const Step& step, engine::TaskId task) {
-  constexpr std::array names = {"forward",         "backward",         "tensor collective", "context exchange", "pipeline gather",
-                                "pipeline transfer", "gradient reduce", "parameter gather",  "shard gather",
-                                "tied embedding reduce", "gradient norm", "optimizer",        "step overhead"};
+  constexpr std::array names = {
+      "forward",           "backward",        "tensor collective", "context exchange", "pipeline gather",
+      "pipeline transfer", "gradient reduce", "parameter gather",  "shard gather",     "tied embedding reduce",
+      "gradient norm",     "optimizer",       "step overhead"};
   const TaskInfo& info = step.tasks[task.index()];
   std::string name = names[static_cast<std::size_t>(info.kind)];
   if (info.micro_batch >= 0) name += fmt::format(" micro-batch {}", info.micro_batch);

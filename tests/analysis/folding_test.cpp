@@ -19,7 +19,9 @@ std::string a100_nodes(int nodes, int nics) {
   return "cluster: {gpu: a100-sxm4-80gb, gpus: " + std::to_string(8 * nodes) +
          ", gpus_per_node: 8, intra: nvswitch, nics: " + std::to_string(nics) + ", nic_gbps: 200, net: infiniband}\n";
 }
-std::string train(int batch) { return "train: {seq_len: 1024, global_batch: " + std::to_string(batch) + ", precision: bf16}\n"; }
+std::string train(int batch) {
+  return "train: {seq_len: 1024, global_batch: " + std::to_string(batch) + ", precision: bf16}\n";
+}
 
 struct PlanKind {
   std::string name;
@@ -51,19 +53,18 @@ const std::vector<PlanKind>& plan_kinds() {
       {"tensor, pipeline and data parallel in one node",
        kSmallGpt + kA100Node + train(32) + "plan: {tp: 2, pp: 2, micro_batch: 2}"},
       {"1F1B over nodes", kSmallGpt + a100_nodes(2, 4) + train(64) + "plan: {pp: 4, micro_batch: 2}"},
-      {"1F1B with ZeRO-1 and overlap",
-       kSmallGpt + a100_nodes(2, 4) + train(64) + "plan: {pp: 4, zero: 1, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"1F1B with ZeRO-1 and overlap", kSmallGpt + a100_nodes(2, 4) + train(64) +
+                                           "plan: {pp: 4, zero: 1, micro_batch: 2, overlap: {grad_reduce: true}}"},
       {"interleaved", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, vpp: 2, micro_batch: 2}"},
       {"GPipe", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, schedule: gpipe, micro_batch: 2}"},
       {"PCIe through host memory",
        kSmallLlama + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" + train(16) +
            "plan: {zero: 2, micro_batch: 1}"},
-      {"PCIe switches",
-       kSmallGpt + "cluster: {gpu: a100-pcie-80gb, gpus: 8, gpus_per_node: 8, intra: pcie-switch}\n" + train(32) +
-           "plan: {tp: 2, micro_batch: 2, overlap: {grad_reduce: true}}"},
-      {"NVLink pairs",
-       kSmallLlama + "cluster: {gpu: a100-pcie-80gb, gpus: 4, gpus_per_node: 4, intra: nvlink-pairs}\n" + train(8) +
-           "plan: {zero: 3, micro_batch: 1}"},
+      {"PCIe switches", kSmallGpt + "cluster: {gpu: a100-pcie-80gb, gpus: 8, gpus_per_node: 8, intra: pcie-switch}\n" +
+                            train(32) + "plan: {tp: 2, micro_batch: 2, overlap: {grad_reduce: true}}"},
+      {"NVLink pairs", kSmallLlama +
+                           "cluster: {gpu: a100-pcie-80gb, gpus: 4, gpus_per_node: 4, intra: nvlink-pairs}\n" +
+                           train(8) + "plan: {zero: 3, micro_batch: 1}"},
       {"NVLink mesh of V100",
        "model: {arch: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 51200}\nsoftware: megatron-lm\n"
        "cluster: {gpu: v100-sxm2-32gb, gpus: 8, gpus_per_node: 8, intra: nvlink-mesh}\n"
@@ -75,7 +76,8 @@ const std::vector<PlanKind>& plan_kinds() {
        kSmallLlama + kA100Node + train(8) + "plan: {cp: 4, zero: 1, micro_batch: 1, overlap: {grad_reduce: true}}"},
       {"context parallel over nodes, gathered, with tensor and pipeline parallel",
        "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 8192, vocab: 32000}\n"
-       "software: megatron-core\n" + a100_nodes(4, 8) + train(16) +
+       "software: megatron-core\n" +
+           a100_nodes(4, 8) + train(16) +
            "plan: {tp: 4, cp: 4, cp_kind: all-gather, pp: 2, sequence_parallel: true, micro_batch: 2}"},
       {"a slow NIC",
        kSmallGpt +

@@ -200,7 +200,8 @@ TEST_CASE("kept activations of a layer, tensor by tensor") {
   CHECK(kept("megatron-core", "fp8") == doctest::Approx(6 * h + attention + 5 * f));
   CHECK(kept("torchtitan", "fp8") == kept("torchtitan"));
   // GPT: two dropout masks of a byte where the framework trains with dropout.
-  CHECK(kept("megatron-lm", "bf16", "gpt-3-6.7b") - kept("llm-foundry", "bf16", "gpt-3-6.7b") == doctest::Approx(2 * h));
+  CHECK(kept("megatron-lm", "bf16", "gpt-3-6.7b") - kept("llm-foundry", "bf16", "gpt-3-6.7b") ==
+        doctest::Approx(2 * h));
 }
 
 TEST_CASE("DistributedDataParallel holds the gradients twice; autocast holds the weights in both precisions") {

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "sim/base/diagnostics.h"
+
+#include <doctest/doctest.h>
 
 using namespace foretrain;
 

@@ -33,7 +33,8 @@ Case data_and_tensor() {
 void fold(benchmark::State& state, const Case& subject) {
   const Cluster cluster(subject.cluster, environment().link_rates);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(Communicators(subject, cluster, environment().collectives, Communicators::Folding::symmetric));
+    benchmark::DoNotOptimize(
+        Communicators(subject, cluster, environment().collectives, Communicators::Folding::symmetric));
   }
 }
 

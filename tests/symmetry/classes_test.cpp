@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "sim/symmetry/classes.h"
+
+#include <doctest/doctest.h>
 
 using namespace foretrain;
 

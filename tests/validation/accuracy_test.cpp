@@ -60,8 +60,8 @@ std::map<std::string, Bound> bounds() {
 
 TEST_CASE("predictions of published runs are as near as they were") {
   const std::vector<MeasuredFile> files = measured_files();
-  const Validation validation =
-      validate(files, [](const Case& c) { return simulate_plainly(c); }, default_threads());
+  const Validation validation = validate(
+      files, [](const Case& c) { return simulate_plainly(c); }, default_threads());
   const std::map<std::string, Bound> most = bounds();
   std::size_t found = 0;
   for (std::size_t f = 0; f < files.size(); ++f) {

@@ -1,8 +1,8 @@
+#include "sim/workload/schedules/pipeline_order.h"
+
 #include <doctest/doctest.h>
 
 #include <map>
-
-#include "sim/workload/schedules/pipeline_order.h"
 
 using namespace foretrain;
 
