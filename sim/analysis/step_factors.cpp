@@ -14,6 +14,19 @@ void read_factor(config::MapReader& map, const char* key, double& factor) {
   factor = map.number(key, config::Unit::count, kFactor).value_or(factor);
 }
 
+// Reads every entry of a section {owner: {factors, rows}}.
+template <class Read>
+void for_each_entry(config::MapReader& file, const char* section, Diagnostics& diagnostics, const Read& read) {
+  const config::Node* list = file.node(section);
+  if (list == nullptr || !list->is_map()) return;
+  for (const auto& entry : list->map()) {
+    config::MapReader map(entry.value, diagnostics, entry.key);
+    read(entry.key, map);
+    map.integer("rows");
+    map.finish();
+  }
+}
+
 void scale(Software::ElementwisePasses& passes, double factor) {
   passes.hidden *= factor;
   passes.attention *= factor;
@@ -31,28 +44,18 @@ std::optional<StepFactors> load_step_factors(const DataFolder& data, Diagnostics
   if (!document) return std::nullopt;
   config::MapReader file(*document, diagnostics, "step factors");
   file.text("source");
-  if (const config::Node* list = file.node("software"); list != nullptr && list->is_map()) {
-    for (const auto& entry : list->map()) {
-      config::MapReader map(entry.value, diagnostics, entry.key);
-      StepFactors::OfSoftware& of = factors.software[entry.key];
-      read_factor(map, "elementwise", of.elementwise);
-      read_factor(map, "host", of.host);
-      read_factor(map, "step_overhead", of.step_overhead);
-      map.integer("rows");
-      map.finish();
-    }
-  }
-  if (const config::Node* list = file.node("gpus"); list != nullptr && list->is_map()) {
-    for (const auto& entry : list->map()) {
-      config::MapReader map(entry.value, diagnostics, entry.key);
-      StepFactors::OfGpu& of = factors.gpus[entry.key];
-      read_factor(map, "matmul_16", of.matmul_16);
-      read_factor(map, "matmul_8", of.matmul_8);
-      read_factor(map, "attention", of.attention);
-      map.integer("rows");
-      map.finish();
-    }
-  }
+  for_each_entry(file, "software", diagnostics, [&](const std::string& profile, config::MapReader& map) {
+    StepFactors::OfSoftware& of = factors.software[profile];
+    read_factor(map, "elementwise", of.elementwise);
+    read_factor(map, "host", of.host);
+    read_factor(map, "step_overhead", of.step_overhead);
+  });
+  for_each_entry(file, "gpus", diagnostics, [&](const std::string& gpu, config::MapReader& map) {
+    StepFactors::OfGpu& of = factors.gpus[gpu];
+    read_factor(map, "matmul_16", of.matmul_16);
+    read_factor(map, "matmul_8", of.matmul_8);
+    read_factor(map, "attention", of.attention);
+  });
   file.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return factors;
