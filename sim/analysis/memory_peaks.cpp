@@ -11,8 +11,12 @@ namespace {
 // time, so the order of its tasks is the order in time.
 class MemoryWalk {
  public:
-  explicit MemoryWalk(const StageMemory& memory)
-      : memory_(memory), now_(memory.always), peak_(memory.always), has_gradients_(memory.chunks.size(), false) {}
+  MemoryWalk(const StageMemory& memory, double fragmentation)
+      : memory_(memory),
+        fragmentation_(fragmentation),
+        now_(memory.always),
+        peak_(memory.always),
+        has_gradients_(memory.chunks.size(), false) {}
 
   void visit(const TaskInfo& task) {
     if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) {
@@ -89,11 +93,12 @@ class MemoryWalk {
 
   void note_peak() {
     if (now_.total() > peak_.total()) peak_ = now_;
-    needed_ = std::max(needed_, with_fragments(now_));
+    needed_ = std::max(needed_, with_fragments(now_, fragmentation_));
     beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients);
   }
 
   const StageMemory& memory_;
+  double fragmentation_;
   MemoryParts now_, peak_;
   Bytes beside_gradients_, needed_;
   std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
@@ -103,7 +108,7 @@ class MemoryWalk {
 }  // namespace
 
 MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class) {
-  MemoryWalk walk(memory);
+  MemoryWalk walk(memory, 0);
   for (engine::TaskId task : step.compute_tasks[rank_class]) walk.visit(step.tasks[task.index()]);
   return walk.finish();
 }
@@ -117,7 +122,7 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
     worst.stage = static_cast<int>(stage);
     for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
       if (step.stage[rank] != worst.stage) continue;
-      MemoryWalk walk(memories[stage]);
+      MemoryWalk walk(memories[stage], subject.software.activation_fragmentation);
       for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
       if (walk.peak().total() > worst.parts.total()) worst.parts = walk.peak();
       pooled = std::max(pooled, walk.pooled());

@@ -8,12 +8,6 @@
 namespace foretrain {
 namespace {
 
-// Of activations, logits and working sets, this share is lost to gaps that the allocator cannot close when memory runs
-// out; states are allocated once and leave none. Study of published runs near the limit: 7B models fully sharded over
-// two GPUs of 80 GB step with 80.3 GB of states, and fail with 78 GB of which 36 are activations; device memory of 56
-// runs grows by 1.15 times their activations.
-constexpr double kFragmentsOfPassingTensors = 0.12;
-
 // Of a micro-batch, on one rank.
 double tokens_of(const Case& c) { return static_cast<double>(c.plan.micro_batch * c.train.seq_len / c.plan.cp); }
 
@@ -229,8 +223,8 @@ MemoryFigures figures(const Case& c, Bytes allocated, Bytes pooled) {
           .device = pooled * c.software.device_over_allocated + outside_the_allocator(c)};
 }
 
-Bytes with_fragments(const MemoryParts& parts) {
-  return parts.total() + (parts.activations + parts.working_set + parts.logits) * kFragmentsOfPassingTensors;
+Bytes with_fragments(const MemoryParts& parts, double fragmentation) {
+  return parts.total() + (parts.activations + parts.working_set + parts.logits) * fragmentation;
 }
 
 Bytes outside_the_allocator(const Case& c) {

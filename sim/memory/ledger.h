@@ -56,9 +56,9 @@ struct MemoryFigures {
 // `allocated`: the peak; `pooled`: the same if nothing that was freed were used again for other sizes.
 MemoryFigures figures(const Case& subject, Bytes allocated, Bytes pooled);
 
-// What must fit of the allocator's bytes: those of `parts`, and the room that passing tensors leave between each other
-// and cannot use.
-Bytes with_fragments(const MemoryParts& parts);
+// What must fit of the allocator's bytes: those of `parts`, and the gaps between passing tensors
+// (Software::activation_fragmentation).
+Bytes with_fragments(const MemoryParts& parts, double fragmentation);
 
 // What must fit beside the allocator's bytes: the CUDA context and the communicators' buffers.
 Bytes outside_the_allocator(const Case& subject);

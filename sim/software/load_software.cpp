@@ -129,6 +129,7 @@ void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.gradient_traffic_bytes, reader.number("gradient_traffic_bytes", Unit::count, kBytesEach));
   set(s.device_over_allocated, reader.number("device_over_allocated", Unit::count, {1, 10}));
   set(s.reserved_over_allocated, reader.number("reserved_over_allocated", Unit::count, {1, 10}));
+  set(s.activation_fragmentation, reader.number("activation_fragmentation", Unit::count, kShare));
   set(s.context_gb, reader.number("context_gb", Unit::count, {0, 100}));
   set(s.communicator_gb, reader.number("communicator_gb", Unit::count, {0, 100}));
 }

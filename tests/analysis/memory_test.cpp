@@ -265,3 +265,44 @@ TEST_CASE("a larger micro-batch never needs less memory, whatever the framework"
     }
   }
 }
+
+TEST_CASE("states may fill the memory to the brim, activations need room for the gaps between them") {
+  // fms-acceleration on two A100-80GB: full fine-tunes that ran, with 80.3 GB of states while stepping, and that ran
+  // out of memory.
+  const auto fits = [](const std::string& model, int micro_batch) {
+    return simulate_plainly(
+               case_of("model: " + model +
+                       "\nsoftware: hf-trainer-liger\ncluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 8, "
+                       "intra: nvswitch}\nplan: {zero: 3, recompute: full, micro_batch: " +
+                       std::to_string(micro_batch) + "}\ntrain: {seq_len: 4096, precision: bf16, global_batch: " +
+                       std::to_string(2 * micro_batch) + "}"))
+        .fits;
+  };
+  CHECK(fits("llama-3-8b", 4));
+  CHECK(fits("llama-3-8b", 8));
+  CHECK(fits("mistral-7b", 4));
+  CHECK_FALSE(fits("mistral-7b", 16));
+}
+
+TEST_CASE("every kind of communicator takes memory of the device") {
+  const auto outside = [](const std::string& plan, int gpus) {
+    const Case c =
+        case_of("model: llama-2-7b\nsoftware: megatron-core\nplan: {" + plan +
+                "}\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\ncluster: {gpu: a100-sxm4-80gb, "
+                "gpus_per_node: 8, intra: nvswitch, gpus: " +
+                std::to_string(gpus) + "}");
+    return outside_the_allocator(c).value / 1e9;
+  };
+  const double one = outside("micro_batch: 1", 1);
+  CHECK(outside("tp: 2, micro_batch: 1", 2) == doctest::Approx(one + 0.8));
+  CHECK(outside("tp: 2, pp: 2, micro_batch: 1", 8) == doctest::Approx(one + 3 * 0.8));
+}
+
+TEST_CASE("a run that fits shows no more memory than the GPU has") {
+  Case c = case_of(kSeven + "software: megatron-core\nplan: {micro_batch: 1, recompute: full, zero: 1}");
+  c.cluster.gpu.memory = simulate_plainly(c).memory[0].needed + Bytes{1e6};
+  c.software.device_over_allocated = 2;
+  const CaseReport report = simulate_plainly(c);
+  CHECK(report.fits);
+  CHECK(report.memory[0].figures.device == report.capacity);
+}
