@@ -211,7 +211,9 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
     result.cluster = *cluster;
     result.software = *software;
     result.train = *train;
-    if (const auto plan = resolve_plan(*request, *model, *train, *cluster, *software, diagnostics)) {
+    // Gradients are not reduced in fewer bytes than the weights they are of: DDP of fp32 models sends fp32.
+    result.software.gradient_bytes = std::max(result.software.gradient_bytes, element_bytes(train->precision));
+    if (const auto plan = resolve_plan(*request, *model, *train, *cluster, result.software, diagnostics)) {
       result.plan = *plan;
       settle_batch(*request, result, diagnostics);
     }
