@@ -114,7 +114,7 @@ TEST_CASE("a version text picks a variant; case is ignored and the first match w
   CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2, DeepSpeed").name == "hf-deepspeed");
   CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2").name == "hf-trainer");
   CHECK(loaded("torchtitan", "torchtitan 2024-12 eager").name == "torchtitan-eager");
-  CHECK(loaded("torchtitan", "torchtitan 2025-06 + torch.compile").name == "torchtitan");
+  CHECK(loaded("torchtitan", "torchtitan 2025-03 + torch.compile").name == "torchtitan");
   CHECK(loaded("nemo", "Megatron-LM / NeMo-Megatron, 2022-05").name == "megatron-lm-2022");
 }
 
