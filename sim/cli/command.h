@@ -23,6 +23,7 @@ Command run_command(CLI::App& program);
 Command validate_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);
+Command check_claims_command(CLI::App& program);
 
 // Options that commands share.
 struct CommonOptions {

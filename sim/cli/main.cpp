@@ -14,6 +14,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  foretrain run scenarios/8x40g-vs-4x80g.yaml     answer a question\n"
     "  foretrain validate measured/*.yaml               how good are the predictions?\n"
+    "  foretrain check-claims                           what popular articles say, simulated\n"
     "  foretrain catalog gpus                           what can a scenario name?\n"
     "Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own.";
 
@@ -23,7 +24,7 @@ int act(int argc, char** argv) {
   program.footer(kExamples);
   program.require_subcommand(1);
   const std::vector<Command> commands = {run_command(program), validate_command(program), catalog_command(program),
-                                         calibrate_command(program)};
+                                         calibrate_command(program), check_claims_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -173,6 +173,8 @@ void add_error_bar(Json& json, const std::optional<ErrorBar>& bar) {
                               {"distance", nearest.distance}};
 }
 
+}  // namespace
+
 Json case_json(const CaseReport& r) {
   Json json;
   json["name"] = r.name;
@@ -213,6 +215,8 @@ Json case_json(const CaseReport& r) {
   json["warnings"] = all_warnings(r);
   return json;
 }
+
+namespace {
 
 const char* name_of(Scenario::Ask ask) {
   switch (ask) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "sim/analysis/case_report.h"
+
 namespace foretrain::report {
 
 using Json = nlohmann::ordered_json;  // keys stay in the order they are written
@@ -13,6 +15,9 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 inline Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// What the JSON of `run` says about one case.
+Json case_json(const CaseReport& report);
 
 // Two spaces of indentation; bytes that are not UTF-8 (of file names) are replaced.
 inline std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -188,7 +188,7 @@ TEST_CASE("usage") {
   CHECK(run_program("run a.yaml --json - --csv -").status == 2);
   for (const char* text : {"", "run", "run a.yaml --jsn -"}) CHECK(run_program(text).out == "");
   CHECK(contains(run_program("run").err, "foretrain run --help"));
-  for (const char* command : {"", "run ", "validate ", "catalog "}) {
+  for (const char* command : {"", "run ", "validate ", "catalog ", "check-claims "}) {
     const Outcome o = run_program(std::string(command) + "--help");
     CHECK(o.status == 0);
     CHECK(o.err == "");
@@ -265,4 +265,41 @@ TEST_CASE("validate") {
   CHECK(bad.status == 2);
   CHECK(bad.out == "");
   CHECK(contains(bad.err, "step_time_s"));
+}
+
+TEST_CASE("check-claims") {
+  const Outcome all = run_program("check-claims");
+  CHECK(all.status == 0);
+  CHECK_MESSAGE(all.err == "", all.err);
+  CHECK(contains(all.out, "confirmed  mem-7b-full-112"));
+  CHECK(contains(all.out, "wrong  h100-10t-tokens-day"));
+  CHECK(run_program("check-claims --all", "COLUMNS=60").status == 0);
+
+  const Outcome o = run_program("check-claims scenarios/claims/speed.yaml --threads 1 --json -");
+  CHECK(o.status == 0);
+  CHECK(o.out == run_program("check-claims scenarios/claims/speed.yaml --threads 4 --json -").out);
+  const json answer = json::parse(o.out);
+  std::size_t counted = 0;
+  for (const auto& [verdict, count] : answer["summary"].items()) {
+    if (verdict != "claims") counted += count.get<std::size_t>();
+  }
+  CHECK(counted == answer["claims"].size());
+  for (const json& claim : answer["claims"]) {
+    for (const json& check : claim["checks"]) CHECK(check["holds"].is_null() != check["waits_for"].empty());
+  }
+
+  const Folder folder;
+  const std::string base =
+      "base: {model: gpt2, software: deepspeed, cluster: {node: dgx-a100-80g, gpus: 1}, plan: {micro_batch: 1}}\n"
+      "claims: [{id: x, claim: y, cases: [{name: one}], checks: [";
+  write_file(folder / "metric.yaml", base + "{value: step_tims, of: one, at_least: 1}]}]\n");
+  const Outcome metric = run_program("check-claims " + (folder / "metric.yaml") + " --json " + (folder / "a.json"));
+  CHECK(metric.status == 2);
+  CHECK(metric.out == "");
+  CHECK_MESSAGE(contains(metric.err, "metric.yaml:2:"), metric.err);
+  CHECK(contains(metric.err, "did you mean"));
+  CHECK_FALSE(std::filesystem::exists(folder / "a.json"));
+  write_file(folder / "wrong.yaml", base + "{value: step_time_s, of: tow}]}]\n");
+  CHECK(run_program("check-claims " + (folder / "wrong.yaml")).status == 2);
+  CHECK(run_program("check-claims " + (folder / "none.yaml")).status == 2);
 }

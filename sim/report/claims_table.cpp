@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/report/claims_report.h"
+#include "sim/report/figures.h"
+
+namespace foretrain::report {
+namespace {
+
+using config::Unit;
+
+// A figure in its metric's unit, for people. Claims speak of GB = 1e9 bytes.
+std::string figure_text(double value, Unit unit) {
+  if (unit == Unit::bytes) return significant(value / kGiga, 3) + " GB";
+  if (unit == Unit::seconds) return significant(value, 3) + " s";
+  return std::abs(value) >= 1000 ? grouped(value) : significant(value, 3);
+}
+
+std::string bound_text(double value, Unit unit) {
+  if (unit == Unit::bytes) return fmt::format("{:g} GB", value / kGiga);
+  if (unit == Unit::seconds) return fmt::format("{:g} s", value);
+  return std::abs(value) >= 1e4 ? grouped(value) : fmt::format("{:g}", value);
+}
+
+std::string claimed_text(const Check& check) {
+  if (check.kind == Check::Kind::fits) return "fits";
+  if (check.kind == Check::Kind::out_of_memory) return "does not fit";
+  if (check.kind == Check::Kind::ascending) return fmt::format("{}", fmt::join(check.cases, " < "));
+  if (check.kind == Check::Kind::descending) return fmt::format("{}", fmt::join(check.cases, " > "));
+  const Unit unit = unit_of(check);
+  if (!std::isfinite(check.high)) return "at least " + bound_text(check.low, unit);
+  if (!std::isfinite(check.low)) return "at most " + bound_text(check.high, unit);
+  if (check.low == check.high) return bound_text(check.low, unit);
+  return fmt::format("{} to {}", bound_text(check.low, unit), bound_text(check.high, unit));
+}
+
+std::string simulated_text(const Check& check, const JudgedCheck& judged) {
+  if (!judged.outcome) return fmt::format("{}", fmt::join(judged.waits_for, ", "));
+  if (check.has_range()) return figure_text(judged.outcome->figure, unit_of(check));
+  const bool fitting = check.kind == Check::Kind::fits || check.kind == Check::Kind::out_of_memory;
+  std::string text;
+  for (const double value : judged.outcome->of_cases) {
+    if (!text.empty()) text += ", ";
+    text += fitting ? fmt::format("{:.0f} % of memory", 100 * value) : figure_text(value, unit_of(check));
+  }
+  return text;
+}
+
+struct Row {
+  std::string condition, claimed, simulated, holds;
+  Style style = Style::plain;
+};
+
+Row row_of(const Check& check, const JudgedCheck& judged) {
+  Row row{check.when.empty() ? description_of(check) : check.when, claimed_text(check), simulated_text(check, judged),
+          "?", Style::faint};
+  if (judged.outcome) {
+    row.holds = judged.outcome->holds ? "yes" : "no";
+    row.style = judged.outcome->holds ? Style::good : Style::bad;
+  }
+  return row;
+}
+
+std::string padded(const std::string& text, int width) {
+  const std::string shown = cut(printable(text), width);
+  return shown + std::string(static_cast<std::size_t>(std::max(0, width - display_width(shown))), ' ');
+}
+
+// What fits beside each other is one line a check; what does not is cut.
+std::string rows_text(const std::vector<Row>& rows, const Terminal& terminal) {
+  int claimed = 0, simulated = 0;
+  for (const Row& row : rows) {
+    claimed = std::max(claimed, display_width(printable(row.claimed)));
+    simulated = std::max(simulated, display_width(printable(row.simulated)));
+  }
+  const int room = std::max(36, terminal.width - 4 - 5 - 6);
+  claimed = std::min(claimed, room / 3);
+  simulated = std::min(simulated, room / 3);
+  const int condition = room - claimed - simulated;
+  std::string text;
+  for (const Row& row : rows) {
+    text += fmt::format("    {}  {}  {}  {}\n", padded(row.condition, condition), padded(row.claimed, claimed),
+                        padded(row.simulated, simulated), styled(row.holds, row.style, terminal));
+  }
+  return text;
+}
+
+Style style_of(ClaimVerdict verdict) {
+  switch (verdict) {
+    case ClaimVerdict::confirmed:
+      return Style::good;
+    case ClaimVerdict::wrong:
+      return Style::bad;
+    case ClaimVerdict::depends:
+      return Style::bold;
+    case ClaimVerdict::not_judged:
+    case ClaimVerdict::out_of_scope:
+      return Style::faint;
+  }
+  return Style::plain;
+}
+
+std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
+  std::string text = fmt::format("{}  {}\n", styled(to_string(judged.verdict), style_of(judged.verdict), terminal),
+                                 styled(printable(judged.claim->id), Style::faint, terminal));
+  text += wrapped("  " + judged.claim->says, terminal.width, 2) + "\n";
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < judged.checks.size(); ++i) {
+    rows.push_back(row_of(judged.claim->checks[i], judged.checks[i]));
+  }
+  text += rows_text(rows, terminal);
+  for (const Check& check : judged.claim->checks) {
+    if (!check.missed.empty()) text += wrapped("    known miss: " + check.missed, terminal.width, 4) + "\n";
+  }
+  const bool why_is_new = judged.checks.empty() || judged.verdict == ClaimVerdict::out_of_scope;
+  if (const std::string why = because_of(judged); why_is_new && !why.empty()) {
+    text += wrapped("    " + why, terminal.width, 4) + "\n";
+  }
+  return text;
+}
+
+std::string summary_text(std::span<const JudgedClaim> claims, const Terminal& terminal) {
+  std::string counts;
+  for (const ClaimVerdict verdict : kClaimVerdicts) {
+    const auto count = std::count_if(claims.begin(), claims.end(), [&](const auto& c) { return c.verdict == verdict; });
+    if (count > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, to_string(verdict));
+  }
+  return wrapped(fmt::format("{} claims: {}", claims.size(), counts), terminal.width, 2) + "\n";
+}
+
+bool is_judged(const JudgedClaim& claim) {
+  return claim.verdict != ClaimVerdict::not_judged && claim.verdict != ClaimVerdict::out_of_scope;
+}
+
+}  // namespace
+
+std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& terminal, bool every_claim) {
+  std::string text = summary_text(claims, terminal), open;
+  for (const JudgedClaim& claim : claims) {
+    if (every_claim || is_judged(claim)) {
+      text += "\n" + claim_text(claim, terminal);
+    } else {
+      open += wrapped(fmt::format("  {}: {}: {}", claim.claim->id, to_string(claim.verdict), because_of(claim)),
+                      terminal.width, 4) +
+              "\n";
+    }
+  }
+  if (!open.empty())
+    text += "\n" + styled("not judged (--all shows them in full)", Style::faint, terminal) + "\n" + open;
+  return text;
+}
+
+}  // namespace foretrain::report
