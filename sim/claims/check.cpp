@@ -140,7 +140,10 @@ Unit unit_of_metric(std::string_view metric) {
 }
 
 Unit unit_of(const Check& check) {
-  return check.kind == Check::Kind::ratio || !check.per.empty() ? Unit::count : unit_of_metric(check.metric);
+  if (check.kind == Check::Kind::ratio) return Unit::count;
+  const Unit unit = unit_of_metric(check.metric);
+  if (check.per.empty()) return unit;
+  return unit == Unit::bytes && unit_of_metric(check.per) == Unit::seconds ? Unit::bytes_rate : Unit::count;
 }
 
 std::optional<Check> read_check(const Node& node, Diagnostics& diagnostics) {

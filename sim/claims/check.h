@@ -27,7 +27,7 @@ using Figures = std::map<std::string, double, std::less<>>;
 //
 // with, in place of `range`, `at_least` or `at_most`; `per: METRIC` divides every figure by another of the same case
 // first. METRIC is a figure or a sum of some ("memory.parts.weights + memory.parts.gradients"). Bounds take units;
-// bare numbers are bytes, seconds or plain as the metric's name says.
+// bare numbers are bytes, seconds or plain as the metric's name says, and GB/s for bytes per seconds.
 struct Check {
   enum class Kind { value, ratio, delta, ascending, descending, fits, out_of_memory };
   Kind kind = Kind::value;
@@ -58,7 +58,8 @@ std::optional<CheckOutcome> evaluate(const Check& check, const std::vector<const
 
 // What a metric's figures are measured in, by its name.
 config::Unit unit_of_metric(std::string_view metric);
-// The unit of what the range bounds: that of the metric, but plain for ratios and for figures per something else.
+// The unit of what the range bounds: that of the metric, but plain for ratios, a rate for bytes per seconds, and plain
+// for figures per anything else.
 config::Unit unit_of(const Check& check);
 
 }  // namespace foretrain

@@ -20,12 +20,12 @@ bool is_data_parallel(TaskKind kind) {
   return kind == TaskKind::gradient_reduce || kind == TaskKind::parameter_gather || kind == TaskKind::shard_gather;
 }
 
-// The work of a ring collective is what each of its ranks sends.
 double data_parallel_bytes(const Step& step) {
   double bytes = 0;
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
-    if (!is_data_parallel(step.tasks[i].kind)) continue;
-    bytes += step.graph.cost(step.graph.cost_of(engine::TaskId(i))).work;
+    const TaskInfo& task = step.tasks[i];
+    if (!is_data_parallel(task.kind)) continue;
+    bytes += step.graph.cost(step.graph.cost_of(engine::TaskId(i))).work * step.communicator_ring_bytes[task.actor];
   }
   return bytes;
 }

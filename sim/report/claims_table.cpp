@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <sstream>
 
 #include "sim/report/claims_report.h"
 #include "sim/report/figures.h"
@@ -14,12 +16,14 @@ using config::Unit;
 // A figure in its metric's unit, for people. Claims speak of GB = 1e9 bytes.
 std::string figure_text(double value, Unit unit) {
   if (unit == Unit::bytes) return significant(value / kGiga, 3) + " GB";
+  if (unit == Unit::bytes_rate) return significant(value / kGiga, 3) + " GB/s";
   if (unit == Unit::seconds) return significant(value, 3) + " s";
   return std::abs(value) >= 1000 ? grouped(value) : significant(value, 3);
 }
 
 std::string bound_text(double value, Unit unit) {
   if (unit == Unit::bytes) return fmt::format("{:g} GB", value / kGiga);
+  if (unit == Unit::bytes_rate) return fmt::format("{:g} GB/s", value / kGiga);
   if (unit == Unit::seconds) return fmt::format("{:g} s", value);
   return std::abs(value) >= 1e4 ? grouped(value) : fmt::format("{:g}", value);
 }
@@ -68,21 +72,40 @@ std::string padded(const std::string& text, int width) {
   return shown + std::string(static_cast<std::size_t>(std::max(0, width - display_width(shown))), ' ');
 }
 
-// What fits beside each other is one line a check; what does not is cut.
+std::vector<std::string> lines_of(const std::string& text, int width) {
+  std::vector<std::string> lines;
+  std::istringstream stream(wrapped(text, width, 0));
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// A check is one line, or as many as its longest column takes.
 std::string rows_text(const std::vector<Row>& rows, const Terminal& terminal) {
+  constexpr int kMargin = 4, kGaps = 6, kYesOrNo = 3;
   int claimed = 0, simulated = 0;
   for (const Row& row : rows) {
     claimed = std::max(claimed, display_width(printable(row.claimed)));
     simulated = std::max(simulated, display_width(printable(row.simulated)));
   }
-  const int room = std::max(36, terminal.width - 4 - 5 - 6);
-  claimed = std::min(claimed, room / 3);
-  simulated = std::min(simulated, room / 3);
+  const int room = std::max(30, terminal.width - kMargin - kGaps - kYesOrNo);
+  claimed = std::min(claimed, room / 4);
+  simulated = std::min(simulated, room / 4);
   const int condition = room - claimed - simulated;
   std::string text;
   for (const Row& row : rows) {
-    text += fmt::format("    {}  {}  {}  {}\n", padded(row.condition, condition), padded(row.claimed, claimed),
-                        padded(row.simulated, simulated), styled(row.holds, row.style, terminal));
+    const std::array columns = {lines_of(row.condition, condition), lines_of(row.claimed, claimed),
+                                lines_of(row.simulated, simulated)};
+    const std::size_t height = std::max({columns[0].size(), columns[1].size(), columns[2].size()});
+    const auto cell = [&](std::size_t column, std::size_t line, int width) {
+      return padded(line < columns[column].size() ? columns[column][line] : "", width);
+    };
+    for (std::size_t i = 0; i < height; ++i) {
+      std::string line =
+          fmt::format("    {}  {}  {}", cell(0, i, condition), cell(1, i, claimed), cell(2, i, simulated));
+      if (i == 0) line += "  " + styled(row.holds, row.style, terminal);
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
   }
   return text;
 }
@@ -103,8 +126,12 @@ Style style_of(ClaimVerdict verdict) {
 }
 
 std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
+  std::string name = printable(judged.claim->id);
+  if (judged.claim->tolerance > 0 && !judged.checks.empty()) {
+    name += fmt::format(" (ranges widened by {:g} %)", 100 * judged.claim->tolerance);
+  }
   std::string text = fmt::format("{}  {}\n", styled(to_string(judged.verdict), style_of(judged.verdict), terminal),
-                                 styled(printable(judged.claim->id), Style::faint, terminal));
+                                 styled(name, Style::faint, terminal));
   text += wrapped("  " + judged.claim->says, terminal.width, 2) + "\n";
   std::vector<Row> rows;
   for (std::size_t i = 0; i < judged.checks.size(); ++i) {

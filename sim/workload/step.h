@@ -76,6 +76,8 @@ struct Step {
   std::vector<bool> resource_is_link;
   // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.
   std::vector<LinkKind> communicator_link_kind, tensor_link_kind, context_link_kind;
+  // Of each communicator: the bytes a ring would have each rank send for a unit of its collectives' work (1 for a ring).
+  std::vector<double> communicator_ring_bytes;
   std::vector<StageLayout> layouts;
   std::int64_t micro_batches = 0;
   int simulated_ranks = 0, total_ranks = 0;

@@ -4,6 +4,15 @@
 #include <cmath>
 
 namespace foretrain {
+namespace {
+
+// The work of a tree or of in-switch reduction is the buffer; a ring sends 2(n-1)/n of it.
+double ring_bytes(const Communicator& c) {
+  const bool of_buffer = c.algorithm == Algorithm::tree || c.algorithm == Algorithm::nvls;
+  return of_buffer ? 2.0 * (c.shape.ranks - 1) / c.shape.ranks : 1.0;
+}
+
+}  // namespace
 Time Composition::total() const {
   Time sum;
   for (Time part : parts) sum += part;
@@ -59,6 +68,7 @@ void StepBuilder::create_streams() {
   }
   for (std::uint32_t c = 0; c < communicators_.all().size(); ++c) {
     step_.communicator_link_kind.push_back(communicators_.limiting_link(c));
+    step_.communicator_ring_bytes.push_back(ring_bytes(communicators_.all()[c]));
   }
   for (std::uint32_t r = 0; r < compute_.size(); ++r) {
     const auto ring = communicators_.find(r, Purpose::tensor, Algorithm::ring);

@@ -70,6 +70,11 @@ TEST_CASE("bytes take units, and none means bytes") {
   CHECK(unit_of_metric("breakdown_s.tp_comm") == config::Unit::seconds);
 }
 
+TEST_CASE("bytes per seconds are a rate") {
+  CHECK(holds("{value: memory.gpu_peak_bytes, per: step_time_s, of: a, range: [30GB/s, 30GB/s]}", {&kSlow}));
+  CHECK(holds("{value: memory.gpu_peak_bytes, per: step_time_s, of: a, at_least: 29}", {&kSlow}));
+}
+
 TEST_CASE("sums, and figures per other figures") {
   const std::string states = "memory.parts.weights + memory.parts.gradients";
   CHECK(outcome_of("{value: " + states + ", of: a, range: [28GB, 28GB]}", {&kSlow}).holds);
