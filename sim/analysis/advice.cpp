@@ -18,7 +18,7 @@ std::vector<std::int64_t> legal_micro_batches(const Case& c) {
   std::vector<std::int64_t> legal;
   for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
     if (per_rank % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers) continue;
-    if (c.plan.schedule == PipelineSchedule::interleaved && (per_rank / b) % c.plan.pp != 0) continue;
+    if (!feeds_schedule(c.plan, per_rank / b)) continue;
     legal.push_back(b);
   }
   return legal;

@@ -14,6 +14,8 @@ Cause cause_of(const TaskInfo& task, int zero) {
   switch (task.kind) {
     case TaskKind::forward:
     case TaskKind::backward:
+    case TaskKind::input_gradient:
+    case TaskKind::weight_gradient:
       return Cause::compute;
     case TaskKind::tensor_collective:
       return Cause::tp_comm;
@@ -28,6 +30,7 @@ Cause cause_of(const TaskInfo& task, int zero) {
     case TaskKind::shard_gather:
       return Cause::zero_comm;
     case TaskKind::tie_reduce:
+    case TaskKind::mirror_reduce:
     case TaskKind::gradient_norm:
       return Cause::dp_comm;
     case TaskKind::optimizer:
@@ -43,6 +46,8 @@ Cause cause_of_wait(const TaskInfo& task, int zero, bool pipelined) {
   switch (task.kind) {
     case TaskKind::forward:
     case TaskKind::backward:
+    case TaskKind::input_gradient:
+    case TaskKind::weight_gradient:
     case TaskKind::tensor_collective:
     case TaskKind::context_collective:
     case TaskKind::pipeline_gather:
@@ -57,21 +62,25 @@ class Blamer {
   Blamer(const Step& step, const Schedule& schedule, int zero)
       : step_(step),
         schedule_(schedule),
+        windows_(step_windows(step, schedule)),
         zero_(zero),
         pipelined_(*std::max_element(step.stage.begin(), step.stage.end()) > 0) {
+    // Where ranks do not end together, what follows a rank's last task is the wait for its next step.
     const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
-    if (last != schedule.end.end()) last_ = TaskId(static_cast<std::size_t>(last - schedule.end.begin()));
+    if (last != schedule.end.end() && !step.staggered)
+      last_ = TaskId(static_cast<std::size_t>(last - schedule.end.begin()));
   }
 
   Breakdown of_rank(std::size_t rank_class) const {
     Breakdown sum;
-    Time now;
+    Time now = windows_.begin[rank_class];
+    const Time end = now + windows_.length;
     for (TaskId task : step_.compute_tasks[rank_class]) {
       add_wait(sum, now, schedule_.start[task.index()], schedule_.released_by[task.index()]);
       add_run(sum, task);
       now = schedule_.end[task.index()];
     }
-    add_wait(sum, now, schedule_.makespan, last_);
+    add_wait(sum, now, end, last_);
     return sum;
   }
 
@@ -91,7 +100,7 @@ class Blamer {
   void add_run(Breakdown& sum, TaskId task) const {
     const TaskInfo& info = step_.tasks[task.index()];
     const Time elapsed = schedule_.end[task.index()] - schedule_.start[task.index()];
-    if (info.kind != TaskKind::forward && info.kind != TaskKind::backward) {
+    if (!is_pass(info.kind)) {
       sum[cause_of(info, zero_)] += elapsed;
       return;
     }
@@ -108,6 +117,7 @@ class Blamer {
 
   const Step& step_;
   const Schedule& schedule_;
+  StepWindows windows_;
   int zero_;
   bool pipelined_;
   TaskId last_;
@@ -145,6 +155,27 @@ void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double e
   rate_of(e, step.context_link_kind[info.actor]) += part(Part::context_transfer);
 }
 
+// Books the tasks that led to the end of `task`, from the start of the schedule on.
+void add_chain(Elasticity& sum, const Step& step, const Schedule& schedule, TaskId task, double times) {
+  for (; task.valid(); task = schedule.released_by[task.index()]) {
+    const TaskInfo& info = step.tasks[task.index()];
+    const double elapsed = times * (schedule.end[task.index()] - schedule.start[task.index()]).seconds();
+    if (is_pass(info.kind) || info.kind == TaskKind::optimizer || info.kind == TaskKind::step_overhead) {
+      add_compute(sum, step, info, elapsed);
+    } else if (info.kind == TaskKind::gradient_norm) {
+      sum.network_latency += elapsed;
+    } else {
+      const double latency = times * step.graph.cost(step.graph.cost_of(task)).latency.seconds();
+      const engine::ResourceId bound = schedule.bound_by[task.index()];
+      const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
+      const LinkKind kind =
+          by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
+      sum.network_latency += latency;
+      rate_of(sum, kind) += elapsed - latency;
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(Cause cause) {
@@ -155,6 +186,21 @@ std::string_view to_string(Cause cause) {
 }
 
 Time Breakdown::total() const { return std::accumulate(parts.begin(), parts.end(), Time{}); }
+
+StepWindows step_windows(const Step& step, const Schedule& schedule) {
+  StepWindows windows{std::vector<Time>(step.compute_tasks.size()), schedule.makespan, 0};
+  if (!step.staggered) return windows;
+  windows.length = Time::zero();
+  for (std::size_t rank = 0; rank < step.compute_tasks.size(); ++rank) {
+    const std::vector<TaskId>& tasks = step.compute_tasks[rank];
+    windows.begin[rank] = schedule.start[tasks.front().index()];
+    const Time length = schedule.end[tasks.back().index()] - windows.begin[rank];
+    if (length <= windows.length) continue;
+    windows.length = length;
+    windows.longest = rank;
+  }
+  return windows;
+}
 
 std::vector<Breakdown> breakdowns(const Step& step, const Schedule& schedule, int zero) {
   const Blamer blamer(step, schedule, zero);
@@ -201,34 +247,18 @@ std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
 
 Elasticity elasticity(const Step& step, const Schedule& schedule) {
   Elasticity sum;
+  const StepWindows windows = step_windows(step, schedule);
   const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
-  if (last == schedule.end.end() || schedule.makespan == Time::zero()) return sum;
-  TaskId task(static_cast<std::size_t>(last - schedule.end.begin()));
-  for (; task.valid(); task = schedule.released_by[task.index()]) {
-    const TaskInfo& info = step.tasks[task.index()];
-    const double elapsed = (schedule.end[task.index()] - schedule.start[task.index()]).seconds();
-    switch (info.kind) {
-      case TaskKind::forward:
-      case TaskKind::backward:
-      case TaskKind::optimizer:
-      case TaskKind::step_overhead:
-        add_compute(sum, step, info, elapsed);
-        break;
-      case TaskKind::gradient_norm:
-        sum.network_latency += elapsed;
-        break;
-      default: {
-        const double latency = step.graph.cost(step.graph.cost_of(task)).latency.seconds();
-        const engine::ResourceId bound = schedule.bound_by[task.index()];
-        const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
-        const LinkKind kind =
-            by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
-        sum.network_latency += latency;
-        rate_of(sum, kind) += elapsed - latency;
-      }
-    }
+  if (last == schedule.end.end() || windows.length == Time::zero()) return sum;
+  if (!step.staggered) {
+    add_chain(sum, step, schedule, TaskId(static_cast<std::size_t>(last - schedule.end.begin())), 1.0);
+  } else {
+    // What made the longest rank end, less what made it begin.
+    const std::vector<TaskId>& tasks = step.compute_tasks[windows.longest];
+    add_chain(sum, step, schedule, tasks.back(), 1.0);
+    add_chain(sum, step, schedule, schedule.released_by[tasks.front().index()], -1.0);
   }
-  const double total = schedule.makespan.seconds();
+  const double total = windows.length.seconds();
   for (double* value : {&sum.matmul, &sum.memory_bandwidth, &sum.kernel_latency, &sum.host, &sum.nvlink, &sum.pcie,
                         &sum.nic, &sum.host_memory, &sum.network_latency, &sum.other}) {
     *value /= total;

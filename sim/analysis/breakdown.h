@@ -35,7 +35,18 @@ struct Breakdown {
   Time total() const;  // equals the step time, exactly
 };
 
-// One breakdown per rank class, each adding up to schedule.makespan.
+// When each rank class begins its step, and how long a step is. Ranks that wait for each other at the end of a step
+// begin together, and the step is the schedule's makespan. Otherwise (Step::staggered) a rank begins with its first
+// pass and goes over to the next step as soon as it is through; shifted by the longest of these stretches the schedule
+// repeats.
+struct StepWindows {
+  std::vector<Time> begin;
+  Time length;
+  std::size_t longest = 0;  // the rank class that decides the length
+};
+StepWindows step_windows(const Step& step, const engine::Schedule& schedule);
+
+// One breakdown per rank class, each adding up to step_windows().length.
 std::vector<Breakdown> breakdowns(const Step& step, const engine::Schedule& schedule, int zero);
 
 // The mean over all GPUs; picoseconds that do not divide go to the largest parts, so that it adds up as well.

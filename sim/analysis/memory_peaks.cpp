@@ -19,7 +19,7 @@ class MemoryWalk {
         has_gradients_(memory.chunks.size(), false) {}
 
   void visit(const TaskInfo& task) {
-    if (task.kind == TaskKind::forward || task.kind == TaskKind::backward) {
+    if (is_pass(task.kind)) {
       const Running pass{task.kind, task.micro_batch, task.chunk};
       if (running_ == pass) return;
       end_pass();
@@ -63,7 +63,7 @@ class MemoryWalk {
       now_.activations += chunk.kept;
       now_.logits += chunk.logits;
       note_peak();
-    } else {
+    } else if (pass.kind != TaskKind::weight_gradient) {
       // The head comes first, and is through before the last layer starts.
       now_.logits += chunk.logits - chunk.logits_kept;
       note_peak();
@@ -80,12 +80,15 @@ class MemoryWalk {
     if (running_->kind == TaskKind::forward) {
       now_.logits -= chunk.logits - chunk.logits_kept;
     } else {
-      now_.activations -= chunk.kept - chunk.last_kept;
-      if (!has_gradients_[index]) now_.gradients += chunk.gradients;
-      has_gradients_[index] = true;
+      const bool first_half = running_->kind == TaskKind::input_gradient;
+      const bool second_half = running_->kind == TaskKind::weight_gradient;
+      if (!second_half) now_.activations -= chunk.kept - chunk.last_kept;
+      if (first_half) now_.activations += chunk.deferred;
+      if (!first_half && !has_gradients_[index]) now_.gradients += chunk.gradients;
+      has_gradients_[index] = has_gradients_[index] || !first_half;
       note_peak();
-      now_.activations -= chunk.last_kept;
-      now_.working_set -= chunk.backward_working;
+      now_.activations -= second_half ? chunk.deferred : chunk.last_kept;
+      if (!second_half) now_.working_set -= chunk.backward_working;
     }
     now_.gathered_parameters = {};
     running_.reset();

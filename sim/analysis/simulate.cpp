@@ -118,7 +118,7 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   auto outcome = engine::simulate(report.step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(report.step, *deadlock);
   report.schedule = std::get<engine::Schedule>(std::move(outcome));
-  report.step_time = report.schedule.makespan;
+  report.step_time = step_windows(report.step, report.schedule).length;
 
   report.per_class = breakdowns(report.step, report.schedule, subject.plan.zero);
   report.breakdown = mean(report.per_class, report.step.multiplicity);

@@ -41,7 +41,10 @@ struct Gemm {
 // the achieved matrix rate or the memory bandwidth allow. The search takes about a microsecond; callers memoise.
 KernelTime gemm_time(const Gpu& gpu, Precision precision, const Gemm& gemm);
 
-enum class Pass { forward, backward };
+// A zero-bubble pipeline runs a backward pass in two halves: first the gradients of activations, which the stage before
+// waits for, later those of the weights, which nobody waits for until the optimizer steps (Qi et al., arXiv
+// 2401.10241).
+enum class Pass { forward, backward, input_gradient, weight_gradient };
 
 // Self-attention over whole sequences: batch sequences of length seq, `heads` query heads of dimension head_dim.
 struct AttentionShape {

@@ -44,6 +44,18 @@ double kept_per_token(const Case& c, bool without_scores) {
   return bytes;
 }
 
+// What the weight gradients of a layer are made of, in bytes per token: the inputs of its linear layers and the
+// gradients of their outputs (16-bit).
+double deferred_per_token(const Case& c) {
+  const Model& m = c.model;
+  const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.query_width());
+  const double kv = static_cast<double>(std::max<std::int64_t>(m.kv_width(), m.head_dim * c.plan.tp));
+  const double f = static_cast<double>(m.ffn), input = kept_input_bytes(c);
+  const double inputs = input * (2 * h / hidden_shards(c) + (q + f) / c.plan.tp);
+  const double outputs = 2 * (2 * h / hidden_shards(c) + (q + 2 * kv + (m.gated ? 2 : 1) * f) / c.plan.tp);
+  return inputs + outputs;
+}
+
 double checkpoint_per_token(const Case& c) { return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c); }
 
 double logits(const Case& c) {
@@ -141,6 +153,9 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
     if (block.kind == Block::Kind::layer) {
       memory.last_kept = kept_activations_of_layer(c, block.recomputed);
       memory.kept += memory.last_kept;
+      if (splits_backward(c.plan.schedule)) {
+        memory.deferred += Bytes{deferred_per_token(c) * tokens_of(c) * precision_scale(c)};
+      }
     }
     recomputes = recomputes || block.recomputed;
   }
@@ -150,10 +165,17 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
     const double live = c.software.loss_live_bytes_per_logit;
     memory.logits = {logits(c) * live};
     memory.logits_kept = {logits(c) * std::min(live, c.software.loss_kept_bytes_per_logit)};
-    memory.kept += Bytes{2.0 * tokens_of(c) * static_cast<double>(c.model.hidden) / hidden_shards(c)};
+    const Bytes input{2.0 * tokens_of(c) * static_cast<double>(c.model.hidden) / hidden_shards(c)};
+    memory.kept += input;
+    if (splits_backward(c.plan.schedule)) memory.deferred += input + Bytes{logits(c) * std::min(2.0, live)};
   }
-  return {whole(memory.kept),   whole(memory.last_kept),  {}, whole(memory.backward_working),
-          whole(memory.logits), whole(memory.logits_kept)};
+  return {.kept = whole(memory.kept),
+          .last_kept = whole(memory.last_kept),
+          .deferred = whole(memory.deferred),
+          .gradients = {},
+          .backward_working = whole(memory.backward_working),
+          .logits = whole(memory.logits),
+          .logits_kept = whole(memory.logits_kept)};
 }
 
 // Gradients that come and go, chunk by chunk. The embedding's table counts once where the head shares it.

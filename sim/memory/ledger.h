@@ -30,6 +30,7 @@ struct StageMemory {
   struct ChunkMemory {
     Bytes kept;              // taken by a forward pass of one micro-batch, given back by its backward pass
     Bytes last_kept;         // of `kept`: what is still there when the backward pass is at its last block
+    Bytes deferred;          // held from the first half of a backward pass to the second, where they are apart
     Bytes gradients;         // taken by the chunk's first backward pass, given back by the optimizer; 0 if they stay
     Bytes backward_working;  // held by the backward pass of the layers
     Bytes logits;            // held at the end of the forward pass and at the start of the backward pass

@@ -27,6 +27,16 @@ const char* to_string(PipelineSchedule schedule) {
       return "1f1b";
     case PipelineSchedule::interleaved:
       return "interleaved";
+    case PipelineSchedule::zero_bubble:
+      return "zero-bubble";
+    case PipelineSchedule::zero_bubble_2p:
+      return "zero-bubble-2p";
+    case PipelineSchedule::zero_bubble_v:
+      return "zero-bubble-v";
+    case PipelineSchedule::dualpipe:
+      return "dualpipe";
+    case PipelineSchedule::dualpipe_v:
+      return "dualpipe-v";
   }
   return "?";
 }
@@ -51,17 +61,9 @@ std::int64_t micro_batches(const Plan& plan, const Train& train) {
 
 std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train) {
   // Stages with few layers still run their passes.
-  return micro_batches(plan, train) * std::max<std::int64_t>(model.layers, plan.pp * plan.vpp);
-}
-
-std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model) {
-  const std::size_t chunks = static_cast<std::size_t>(plan.pp) * static_cast<std::size_t>(plan.vpp);
-  const std::int64_t count = static_cast<std::int64_t>(chunks);
-  const std::int64_t fewest = model.layers / count;
-  const std::size_t missing = static_cast<std::size_t>((count - model.layers % count) % count);
-  std::vector<std::int64_t> layers(chunks, missing == 0 ? fewest : fewest + 1);
-  for (std::size_t i = 0; i < missing; ++i) layers[i % 2 == 0 ? chunks - 1 - i / 2 : i / 2] = fewest;
-  return layers;
+  const std::int64_t passes = std::max<std::int64_t>(model.layers, plan.pp * plan.vpp);
+  // A backward pass in two halves is half as much again to simulate.
+  return micro_batches(plan, train) * passes * (splits_backward(plan.schedule) ? 3 : 2) / 2;
 }
 
 namespace {

@@ -29,8 +29,23 @@ struct Train {
   SourcePosition precision_position, attention_position;  // where they were written, for messages
 };
 
-enum class PipelineSchedule { gpipe, one_f_one_b, interleaved };
+enum class PipelineSchedule {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zero_bubble,     // ZB-H1: weight gradients fill the bubble, activations as 1F1B (arXiv 2401.10241, section 2)
+  zero_bubble_2p,  // ZB-H2: twice the activations of 1F1B, next to no bubble
+  zero_bubble_v,   // ZB-V: two chunks a stage that go there and back again, activations as 1F1B (section 6)
+  dualpipe,        // both directions at once, over two copies of the model (DeepSeek-V3, arXiv 2412.19437, figure 5)
+  dualpipe_v,      // the same over one copy, whose chunks go there and back again (github.com/deepseek-ai/DualPipe)
+};
+inline constexpr int kPipelineSchedules = 8;
 const char* to_string(PipelineSchedule schedule);
+// Whether a backward pass runs in two halves, Pass::input_gradient and Pass::weight_gradient.
+bool splits_backward(PipelineSchedule schedule);
+bool is_zero_bubble(PipelineSchedule schedule);
+// Two chunks a stage: the second runs through the stages from the last to the first.
+bool goes_there_and_back(PipelineSchedule schedule);
 
 // How the ranks of a context-parallel group see each other's keys and values.
 enum class ContextParallel {
@@ -62,6 +77,8 @@ struct Plan {
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::vector<std::int64_t> layers;  // of each chunk in the model's order; empty = spread evenly
+  int ends_as_layers = 0;            // where they are spread: 1 = the loss counts as a layer, 2 = the embedding too
   int zero = 0;         // 0..3; 3 is also FSDP
   int shard_group = 0;  // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
   Recompute recompute;
@@ -75,12 +92,15 @@ struct Plan {
   int gpus() const { return tp * cp * pp * dp; }
   // Ranks that hold the same parameters and reduce their gradients together.
   int data_ranks() const { return dp * cp; }
+  // Chunks that one copy of the model is cut into.
+  int model_chunks() const { return schedule == PipelineSchedule::dualpipe ? pp : pp * vpp; }
   int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : data_ranks()); }
 };
 
 // What a scenario wrote, before defaults: absent fields are nullopt.
 struct PlanRequest {
-  std::optional<std::int64_t> tp, pp, vpp, dp, cp, zero, shard_group, micro_batch;
+  std::optional<std::int64_t> tp, pp, vpp, dp, cp, zero, shard_group, micro_batch, ends_as_layers;
+  std::optional<std::vector<std::int64_t>> layers;
   std::optional<ContextParallel> context;
   bool micro_batch_auto = false;
   std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p;
@@ -109,16 +129,35 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
 // The batch of a run that states none: one micro-batch for every data-parallel rank and pipeline stage.
 std::int64_t default_global_batch(const Plan& plan);
 
+// Whether a schedule can pass so many micro-batches. The two-way schedules need two for every stage, and an even number
+// where each way takes its own half.
+bool feeds_schedule(const Plan& plan, std::int64_t micro_batches);
+
 // Sizes that follow from a plan.
 std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)
 // Passes of layers in a step, over all stages of one pipeline and all its micro-batches. Beyond the most, a step would take
 // minutes and gigabytes to simulate, and no real run is near.
 inline constexpr std::int64_t kMostLayerPasses = 1'000'000;
 std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train);
-// Layers of each virtual chunk: chunk c of stage s is at [c * pp + s], which is the order a token meets them in. When
-// the layers do not divide, chunks get one layer fewer from both ends inwards, the last one (which also holds the LM
-// head) before the first (the embedding): the way Llama 3 and Bloom were cut.
+// Layers of each of the plan's model_chunks() in the order a token meets them. Unless the plan says, they are spread
+// evenly; when they do not divide, chunks get one layer fewer from both ends inwards, the last one (which also holds
+// the LM head) before the first (the embedding): the way Llama 3 and Bloom were cut. Where the ends count as layers,
+// their chunks hold that many fewer, maybe none.
 std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model);
+
+// A chunk of layers as a pipeline stage holds it: stage 0 .. pp-1, chunk 0 .. vpp-1.
+struct ChunkPlace {
+  int stage = 0, chunk = 0;
+  bool operator==(const ChunkPlace&) const = default;
+};
+// Where in the model a chunk is: 0 is the first chunk that a token meets. Under dualpipe a stage's second chunk belongs
+// to the second copy of the model, which lies the other way round.
+int chunk_position(const Plan& plan, ChunkPlace place);
+// Who works on a micro-batch after (before) a chunk; nullopt at the model's ends.
+std::optional<ChunkPlace> next_chunk(const Plan& plan, ChunkPlace place);
+std::optional<ChunkPlace> previous_chunk(const Plan& plan, ChunkPlace place);
+// Whether one stage holds both the embedding and the head (of whichever copy).
+bool ends_share_a_stage(const Plan& plan);
 
 // Where a rank sits. Ranks are numbered along plan.order, the first name varying fastest.
 struct RankCoordinates {

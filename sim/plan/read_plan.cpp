@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "sim/config/quote.h"
 #include "sim/plan/plan.h"
@@ -21,15 +22,31 @@ void refuse_above_one(MapReader& plan, const char* key, Diagnostics& diagnostics
   }
 }
 
-std::optional<PipelineSchedule> read_schedule(MapReader& plan, Diagnostics& diagnostics) {
-  const std::array simulated = {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved};
-  const std::vector<std::string> names = {"gpipe",          "1f1b",          "interleaved", "zero-bubble",
-                                          "zero-bubble-2p", "zero-bubble-v", "dualpipe"};
+std::optional<PipelineSchedule> read_schedule(MapReader& plan) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kPipelineSchedules; ++i) names.emplace_back(to_string(static_cast<PipelineSchedule>(i)));
   const std::optional<std::size_t> chosen = plan.choice("schedule", names);
-  if (!chosen) return std::nullopt;
-  if (*chosen < simulated.size()) return simulated[*chosen];
-  diagnostics.unsupported(plan.position_of("schedule"), fmt::format("plan.schedule={}", names[*chosen]));
-  return std::nullopt;
+  return chosen ? std::optional(static_cast<PipelineSchedule>(*chosen)) : std::nullopt;
+}
+
+// The layers of each chunk, in the model's order.
+std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
+  const auto texts = plan.text_list("layers");
+  if (!texts) return std::nullopt;
+  constexpr std::int64_t kMostLayers = 1'000'000;
+  std::vector<std::int64_t> layers;
+  for (const std::string& text : *texts) {
+    std::int64_t value = -1;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (fault != std::errc{} || end != text.data() + text.size() || value < 0 || value > kMostLayers) {
+      plan.error("layers", fmt::format("plan.layers: {} is no number of layers; write those of every chunk, in the "
+                                       "model's order, for instance [7, 8, 8, 7]",
+                                       config::in_quotes(text)));
+      return std::nullopt;
+    }
+    layers.push_back(value);
+  }
+  return layers;
 }
 
 std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostics) {
@@ -140,7 +157,7 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
     request.context = *kind == 1 ? ContextParallel::all_gather : ContextParallel::ring;
   }
   request.sequence_parallel = plan.boolean("sequence_parallel");
-  request.schedule = read_schedule(plan, diagnostics);
+  request.schedule = read_schedule(plan);
   request.zero = plan.integer("zero", {0, 3});
   request.shard_group = plan.integer("shard_group", kRanks);
   request.recompute = read_recompute(plan, diagnostics);
@@ -148,9 +165,8 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   request.order = read_order(plan);
   read_overlap(plan, request, diagnostics);
   read_offload(plan, diagnostics);
-  if (plan.integer("ends_as_layers", {0, 16}).value_or(0) > 0) {
-    diagnostics.unsupported(plan.position_of("ends_as_layers"), "plan.ends_as_layers");
-  }
+  request.ends_as_layers = plan.integer("ends_as_layers", {0, 2});
+  request.layers = read_layers(plan);
   if (plan.boolean("zeropp").value_or(false)) {
     diagnostics.unsupported(plan.position_of("zeropp"), "plan.zeropp");
   }

@@ -108,45 +108,73 @@ bool divide_gpus(Question& q) {
   return true;
 }
 
+// Chunks a stage has if the scenario is silent.
+std::int64_t natural_chunks(const PlanRequest& request) {
+  return request.schedule && goes_there_and_back(*request.schedule) ? 2 : 1;
+}
+
 PipelineSchedule choose_schedule(const Question& q) {
   const PipelineSchedule natural = q.vpp > 1 ? PipelineSchedule::interleaved : PipelineSchedule::one_f_one_b;
   const PipelineSchedule schedule = q.request.schedule.value_or(natural);
-  if (schedule == PipelineSchedule::interleaved && q.vpp == 1) {
+  const char* name = to_string(schedule);
+  if (goes_there_and_back(schedule)) {
+    if (q.pp == 1) {
+      q.error("schedule", fmt::format("schedule {} needs a pipeline, and pp is 1; legal with pp=1: 1f1b, gpipe", name));
+    } else if (q.vpp != 2) {
+      q.error("vpp", fmt::format("schedule {} runs two chunks a stage, and vpp is {}; legal: vpp=2", name, q.vpp));
+    } else if (schedule == PipelineSchedule::dualpipe && q.pp % 2 != 0) {
+      q.error("pp", fmt::format("schedule dualpipe pairs its stages, and pp={} is odd; legal: an even pp, or schedule "
+                                "dualpipe-v",
+                                q.pp));
+    }
+  } else if (schedule == PipelineSchedule::interleaved && q.vpp == 1) {
     const std::int64_t most = q.pp > 0 ? q.model.layers / q.pp : 1;
     q.error("schedule", q.pp > 1 ? fmt::format("schedule interleaved needs vpp of 2 or more; legal vpp: 2 to {}", most)
                                  : "schedule interleaved needs pp and vpp of 2 or more; legal with pp=1: 1f1b, gpipe");
   } else if (schedule != PipelineSchedule::interleaved && q.vpp > 1) {
-    q.error("schedule", fmt::format("schedule {} cannot run vpp={} chunks a stage; legal: interleaved, or vpp=1",
-                                    to_string(schedule), q.vpp));
+    q.error("schedule",
+            fmt::format("schedule {} cannot run vpp={} chunks a stage; legal: interleaved, or vpp=1", name, q.vpp));
   }
   return schedule;
 }
 
 void check_pipeline(const Question& q) {
-  const std::int64_t layers = q.model.layers;
-  if (q.pp > layers) {
+  const std::int64_t layers = q.model.layers, ends = q.request.ends_as_layers.value_or(0);
+  const bool two_copies = q.request.schedule == PipelineSchedule::dualpipe;
+  const std::int64_t chunks = two_copies ? q.pp : q.pp * q.vpp;
+  if (q.request.layers) {
+    std::int64_t sum = 0;
+    for (std::int64_t n : *q.request.layers) sum += n;
+    if (static_cast<std::int64_t>(q.request.layers->size()) != chunks || sum != layers) {
+      q.error("layers", fmt::format("layers lists {} chunks with {} layers in all; legal: {} chunks (pp={}{}) with the "
+                                    "model's {} layers",
+                                    q.request.layers->size(), sum, chunks, q.pp,
+                                    q.vpp > 1 && !two_copies ? fmt::format(" x vpp={}", q.vpp) : "", layers));
+    } else if (ends > 0) {
+      q.error("ends_as_layers",
+              "ends_as_layers spreads the layers that plan.layers already deals out; write one of them");
+    }
+  } else if (q.pp > layers) {
     const auto legal = only(divisors(q.cluster.gpus),
                             [&](std::int64_t pp) { return pp <= layers && q.cluster.gpus / pp % q.tp == 0; });
     q.error("pp", fmt::format("pp={} is more than the {} layers; legal: {}", q.pp, layers, listed(legal)));
   } else if (q.vpp > 1 && q.pp == 1) {
     q.error("vpp", fmt::format("vpp={} needs a pipeline, and pp is 1; legal: vpp=1, or pp of 2 or more", q.vpp));
-  } else if (q.pp * q.vpp > layers) {
-    q.error("vpp", fmt::format("pp={} x vpp={} = {} chunks are more than the {} layers; legal vpp: 1 to {}", q.pp,
-                               q.vpp, q.pp * q.vpp, layers, layers / q.pp));
+  } else if (chunks > layers + ends) {
+    const std::string counted = ends > 0 ? fmt::format(" and {} ends", ends) : "";
+    q.error("vpp", fmt::format("pp={} x vpp={} = {} chunks are more than the {} layers{}; legal vpp: 1 to {}", q.pp,
+                               q.vpp, chunks, layers, counted, (layers + ends) / q.pp));
   }
 }
 
-bool feeds_schedule(const Question& q, std::int64_t batches) { return q.vpp == 1 || batches % q.pp == 0; }
-
-// The global batch is cut into micro-batches: the same number on every data-parallel rank. The interleaved schedule
-// runs them in groups of pp (arXiv 2104.04473, section 2.2).
-void check_batch(const Question& q) {
+// The global batch is cut into micro-batches: the same number on every data-parallel rank.
+void check_batch(const Question& q, const Plan& plan) {
   const std::int64_t batch = q.train.global_batch, step = q.dp * q.micro_batch;
   if (batch == 0) return;
   const auto legal_micro_batches = [&] {
     if (batch % q.dp != 0) return std::string("none with this dp");
     const std::int64_t share = batch / q.dp;
-    return listed(only(divisors(share), [&](std::int64_t size) { return feeds_schedule(q, share / size); }));
+    return listed(only(divisors(share), [&](std::int64_t size) { return feeds_schedule(plan, share / size); }));
   };
   const auto nearest = [batch](std::int64_t multiple) {
     const std::int64_t below = batch / multiple * multiple;
@@ -166,24 +194,33 @@ void check_batch(const Question& q) {
             fmt::format("global_batch={} makes {} micro-batches a step; at most {} of {} layers are simulated; use a "
                         "larger micro_batch, or a smaller global_batch",
                         batch, batch / step, most, q.model.layers));
-  } else if (!feeds_schedule(q, batch / step)) {
-    q.error(
-        "micro_batch",
-        fmt::format("the interleaved schedule needs micro-batches in multiples of pp={}, and global_batch={} gives {}; "
-                    "legal micro_batch: {}; legal global_batch: {}",
-                    q.pp, batch, batch / step, legal_micro_batches(), nearest(step * q.pp)));
+  } else if (!q.request.micro_batch_auto && !feeds_schedule(plan, batch / step)) {
+    const bool even = plan.schedule == PipelineSchedule::dualpipe;
+    q.error("micro_batch",
+            fmt::format("schedule {} needs {}2 x pp={}{} or more, and global_batch={} gives {}; legal micro_batch: {}",
+                        to_string(plan.schedule), even ? "an even number of micro-batches, " : "", 2 * q.pp,
+                        even ? "" : " micro-batches", batch, batch / step, legal_micro_batches()));
+  } else if (plan.schedule == PipelineSchedule::interleaved && batch / step % q.pp != 0) {
+    q.warning("micro_batch", fmt::format("{} micro-batches are no multiple of pp={}: Megatron-LM refuses that for the "
+                                         "interleaved schedule; simulated in uneven groups, as PyTorch runs it",
+                                         batch / step, q.pp));
   }
 }
 
 // Sharded state over the data-parallel ranks.
-void resolve_sharding(const Question& q, Plan& plan) {
+void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
   plan.zero = static_cast<int>(q.request.zero.value_or(0));
   if (plan.zero >= 2 && q.pp > 1) {
-    q.diagnostics.unsupported(
-        q.request.position_of("zero"),
-        fmt::format("plan.zero={} with plan.pp above 1 (a stage would scatter gradients{} once for "
-                    "every micro-batch; legal: zero 0 or 1, or pp=1)",
-                    plan.zero, plan.zero == 3 ? " and gather weights" : ""));
+    if (!software.sharded_pipeline_gathers_once) {
+      q.diagnostics.unsupported(
+          q.request.position_of("zero"),
+          fmt::format("plan.zero={} with plan.pp above 1 (a stage would scatter gradients{} once for "
+                      "every micro-batch; legal: zero 0 or 1, or pp=1)",
+                      plan.zero, plan.zero == 3 ? " and gather weights" : ""));
+    } else if (plan.zero == 2) {
+      q.note("zero", "zero=2 with a pipeline is what zero=3 does there: weights stay gathered over the step");
+      plan.zero = 3;
+    }
   }
   if (plan.zero >= 1 && q.data_ranks() == 1) {
     q.note("zero", fmt::format("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
@@ -296,7 +333,10 @@ Plan::Overlap resolve_overlap(const PlanRequest& request, const Software& softwa
   overlap.grad_reduce = request.overlap_grad_reduce.value_or(software.overlap_grad_reduce);
   overlap.param_gather = request.overlap_param_gather.value_or(software.overlap_param_gather);
   overlap.tp = request.overlap_tp.value_or(software.tp_overlap);
-  overlap.p2p = request.overlap_p2p.value_or(software.pipeline_overlap_interleaved && request.vpp.value_or(1) > 1);
+  // Schedules that cut the backward pass were made for transfers beside compute.
+  const bool made_for_it = request.schedule && splits_backward(*request.schedule);
+  const bool interleaved = software.pipeline_overlap_interleaved && request.vpp.value_or(1) > 1;
+  overlap.p2p = request.overlap_p2p.value_or(made_for_it || interleaved);
   return overlap;
 }
 
@@ -309,7 +349,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   Question q{request, model, train, cluster, diagnostics};
   q.tp = request.tp.value_or(1);
   q.pp = request.pp.value_or(1);
-  q.vpp = request.vpp.value_or(1);
+  q.vpp = request.vpp.value_or(natural_chunks(request));
   q.cp = request.cp.value_or(1);
   q.micro_batch = request.micro_batch.value_or(1);
 
@@ -317,19 +357,21 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   check_tensor_parallel(q);
   check_pipeline(q);
   plan.schedule = choose_schedule(q);
+  plan.ends_as_layers = static_cast<int>(request.ends_as_layers.value_or(0));
+  plan.layers = request.layers.value_or(std::vector<std::int64_t>{});
   check_precision(q);
   check_attention(q);
   check_context_parallel(q);
   resolve_sequence_parallel(q, plan);
   resolve_recompute(q, plan);
   if (!divide_gpus(q)) return std::nullopt;  // the rules below need dp
-  check_batch(q);
-  resolve_sharding(q, plan);
+  plan.pp = static_cast<int>(q.pp);
+  plan.vpp = static_cast<int>(q.vpp);
+  check_batch(q, plan);
+  resolve_sharding(q, software, plan);
   if (diagnostics.error_count() > errors_before) return std::nullopt;
 
   plan.tp = static_cast<int>(q.tp);
-  plan.pp = static_cast<int>(q.pp);
-  plan.vpp = static_cast<int>(q.vpp);
   plan.dp = static_cast<int>(q.dp);
   plan.cp = static_cast<int>(q.cp);
   plan.context = request.context.value_or(ContextParallel::ring);

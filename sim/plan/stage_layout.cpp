@@ -55,25 +55,27 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
   const double vocabulary = static_cast<double>(stored_vocabulary(model, plan.tp, software.pads_vocabulary)) / plan.tp;
   const double table = vocabulary * static_cast<double>(model.hidden);
   const double positions = static_cast<double>(model.max_positions * model.hidden);
-  const bool shares_table = model.tied_embeddings && plan.pp == 1;
+  const bool shares_table = model.tied_embeddings && ends_share_a_stage(plan);
   const double final_norm = static_cast<double>(model.final_norm_parameters());
   const double layer = layer_parameters_on_rank(model, plan.tp);
 
   std::vector<StageLayout> stages(static_cast<std::size_t>(plan.pp));
-  for (std::size_t global = 0; global < layers.size(); ++global) {
-    StageLayout& stage = stages[global % stages.size()];
-    Chunk chunk;
-    if (global == 0) chunk.blocks.push_back({Block::Kind::embedding, table + positions, false});
-    for (std::int64_t l = 0; l < layers[global]; ++l) {
-      std::int64_t of_stage = l;  // index among the stage's layers: recompute {blocks: N} takes the first N
-      for (const Chunk& earlier : stage.chunks) of_stage += earlier.layers();
-      const bool recomputed = is_recomputed(plan.recompute, software, of_stage);
-      chunk.blocks.push_back({Block::Kind::layer, layer, recomputed});
+  for (int s = 0; s < plan.pp; ++s) {
+    StageLayout& stage = stages[static_cast<std::size_t>(s)];
+    std::int64_t of_stage = 0;  // index among the stage's layers: recompute {blocks: N} takes the first N
+    for (int c = 0; c < plan.vpp; ++c) {
+      const auto position = static_cast<std::size_t>(chunk_position(plan, {s, c}));
+      Chunk chunk;
+      if (position == 0) chunk.blocks.push_back({Block::Kind::embedding, table + positions, false});
+      for (std::int64_t l = 0; l < layers[position]; ++l, ++of_stage) {
+        const bool recomputed = is_recomputed(plan.recompute, software, of_stage);
+        chunk.blocks.push_back({Block::Kind::layer, layer, recomputed});
+      }
+      if (position + 1 == layers.size()) {
+        chunk.blocks.push_back({Block::Kind::head, (shares_table ? 0.0 : table) + final_norm, false});
+      }
+      stage.chunks.push_back(std::move(chunk));
     }
-    if (global + 1 == layers.size()) {
-      chunk.blocks.push_back({Block::Kind::head, (shares_table ? 0.0 : table) + final_norm, false});
-    }
-    stage.chunks.push_back(std::move(chunk));
   }
   return stages;
 }

@@ -24,8 +24,8 @@ struct Chunk {
 // The chunks of one pipeline stage, and what its ranks hold in all.
 struct StageLayout {
   std::vector<Chunk> chunks;
-  // Parameters held by one rank. With tied embeddings and pp = 1 the head shares the embedding's table; with pp > 1
-  // the last stage keeps a copy.
+  // Parameters held by one rank. Tied embeddings share one table where a stage holds both ends of the model;
+  // otherwise the last stage keeps a copy.
   double parameters() const;
 };
 

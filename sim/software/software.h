@@ -89,6 +89,12 @@ struct Software {
   bool pipeline_scatter_gather = true;       // each tensor-parallel rank sends 1/tp of the boundary tensor
   bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
   bool tp_overlap = false;                   // default of overlap.tp
+  // ZeRO-2 and -3 with pp > 1: a stage's weights are gathered in its first forward pass and stay so to the last
+  // backward pass, where the gradients are scattered. Otherwise the framework cannot do it.
+  bool sharded_pipeline_gathers_once = false;
+  // Zero-bubble schedules: stages step without waiting for the norm of all gradients, which is checked afterwards (Qi
+  // et al., arXiv 2401.10241, section 4), so that the next step starts on each stage as soon as it is through.
+  bool optimizer_post_validated = false;
   double tp_overlap_hidden = 0.84;           // share of TP collectives hidden when overlapped
   // The backward pass of a column-parallel linear sums its input gradient beside the product for its weight gradient.
   bool tp_backward_overlap = false;

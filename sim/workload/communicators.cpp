@@ -74,17 +74,22 @@ void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, in
 
 void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int cp, int dp) {
   const int stages = c.plan.pp;
-  // With several chunks a stage the last stage passes on to the first.
-  const int edges = c.plan.vpp > 1 ? stages : stages - 1;
+  // With several chunks a stage the last stage passes on to the first, unless the chunks go back again.
+  const int edges = c.plan.vpp > 1 && !goes_there_and_back(c.plan.schedule) ? stages : stages - 1;
   for (int stage = 0; stage < edges; ++stage) {
     const int here = rank_of(c.plan, {tp, dp, stage, cp});
     const int next = rank_of(c.plan, {tp, dp, (stage + 1) % stages, cp});
     add_group(job, cluster, Purpose::forward, stage, {here, next});
     add_group(job, cluster, Purpose::backward, stage, {next, here});
   }
-  if (c.model.tied_embeddings && stages > 1) {
+  if (c.model.tied_embeddings && !ends_share_a_stage(c.plan)) {
     add_group(job, cluster, Purpose::tie, 0,
               {rank_of(c.plan, {tp, dp, 0, cp}), rank_of(c.plan, {tp, dp, stages - 1, cp})});
+  }
+  if (c.plan.schedule != PipelineSchedule::dualpipe) return;
+  for (int stage = 0; stage < stages / 2; ++stage) {
+    add_group(job, cluster, Purpose::mirror, stage,
+              {rank_of(c.plan, {tp, dp, stage, cp}), rank_of(c.plan, {tp, dp, stages - 1 - stage, cp})});
   }
 }
 
@@ -116,7 +121,8 @@ Job communicating_groups(const Case& c, const Cluster& cluster) {
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor", "context", "data", "shard", "replica", "forward", "backward", "tie"};
+  constexpr std::array names = {"tensor",  "context",  "data", "shard", "replica",
+                                "forward", "backward", "tie",  "mirror"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -249,8 +255,9 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
         (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica) &&
         std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
                     [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
-    // The tied embedding is reduced after the last pass, when no layer runs on either stage.
-    if (!own_data_traffic && other.purpose != Purpose::tie) isolation.outside_data_traffic = false;
+    // Tied embeddings and mirrored chunks are reduced after the last pass, when no layer runs on either stage.
+    const bool after_the_passes = other.purpose == Purpose::tie || other.purpose == Purpose::mirror;
+    if (!own_data_traffic && !after_the_passes) isolation.outside_data_traffic = false;
   }
   return isolation;
 }

@@ -19,6 +19,7 @@ enum class Purpose : std::uint8_t {
   forward,   // pipeline: activations to the next stage {sender, receiver}
   backward,  // pipeline: gradients to the previous stage {sender, receiver}
   tie,       // first and last stage: gradient of the tied embedding
+  mirror,    // dualpipe: the two stages that hold the same chunks of the two copies
 };
 const char* to_string(Purpose purpose);
 

@@ -45,11 +45,11 @@ KernelTime weight_gradient(const Gpu& gpu, Precision precision, std::int64_t tok
                    {.m = p.n, .n = p.k, .k = tokens, .accumulate = true, .output_bytes = gradient_bytes});
 }
 
-// The gradients of the input and of the weights.
+// The gradient of the input and, unless a pass of its own makes it, that of the weights.
 KernelTime backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
-                            double gradient_bytes) {
-  return gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n}) +
-         weight_gradient(gpu, precision, tokens, p, gradient_bytes);
+                            double gradient_bytes, Pass pass) {
+  const KernelTime input = gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n});
+  return pass == Pass::input_gradient ? input : input + weight_gradient(gpu, precision, tokens, p, gradient_bytes);
 }
 
 // The attention core runs one of the flash kernels or the unfused chain. Megatron's fused scale-mask-softmax kernel
@@ -162,12 +162,27 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s) {
   return block;
 }
 
-BlockPass backward_of_layer(const Case& c, const RankShape& s) {
+// Of the kernels a layer's backward pass issues, the share that makes weight gradients: four of the eight products,
+// which stand beside one of attention and the elementwise ones.
+double weight_gradient_kernel_share(const Case& c) { return 4.0 / (9.0 + c.software.backward.kernels); }
+
+BlockPass weight_gradients_of_layer(const Case& c, const RankShape& s) {
+  KernelTime products;
+  for (const Projection& p : layer_projections(c.model, c.plan.tp).all()) {
+    products += weight_gradient(c.cluster.gpu, s.matmul, rows(s), p, gradient_bytes(c));
+  }
+  BlockPass block;
+  block.steps.push_back({products, {}});
+  block.host = layer_host_time(c, Pass::backward) * weight_gradient_kernel_share(c);
+  return block;
+}
+
+BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
   const Elementwise between = elementwise(c, s, c.software.backward);
   auto linear = [&](const Projection& projection) {
-    KernelTime time = backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c));
+    KernelTime time = backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c), pass);
     if (s.matmul == Precision::fp8) {
       time +=
           streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
@@ -185,13 +200,14 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s) {
   const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
   // The input gradient of a region is summed over the ranks while its weight gradient is still computed.
   const auto beside = [&](const Projection& projection) {
-    if (!c.software.tp_backward_overlap) return Seconds{0};
+    if (!c.software.tp_backward_overlap || pass == Pass::input_gradient) return Seconds{0};
     return weight_gradient(gpu, s.matmul, rows(s), projection, gradient_bytes(c)).total();
   };
   add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}}, beside(p.mlp_in));
   add_region(block, c, s, {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
              beside(p.qkv));
-  block.host = layer_host_time(c, Pass::backward);
+  const double share = pass == Pass::input_gradient ? 1.0 - weight_gradient_kernel_share(c) : 1.0;
+  block.host = layer_host_time(c, Pass::backward) * share;
   return block;
 }
 
@@ -211,6 +227,16 @@ BlockPass embedding_pass(const Case& c, const RankShape& s, Pass pass) {
   return block;
 }
 
+BlockPass weight_gradient_of_head(const Case& c, const RankShape& s) {
+  const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
+  const Projection head{vocabulary / c.plan.tp, c.model.hidden};
+  KernelTime time = weight_gradient(c.cluster.gpu, s.rest, rows(s), head, gradient_bytes(c));
+  if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
+  BlockPass block;
+  block.steps.push_back({time, {}});
+  return block;
+}
+
 // A third of the loss traffic is forward, two thirds backward (cross entropy reads the logits once, then rewrites them
 // as their gradient).
 BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
@@ -218,7 +244,7 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
   const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
   const Projection head{vocabulary / c.plan.tp, c.model.hidden};
   KernelTime time = pass == Pass::forward ? forward_product(gpu, s.rest, rows(s), head)
-                                          : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c));
+                                          : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c), pass);
   if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
   const double share = pass == Pass::forward ? 1.0 / 3.0 : 2.0 / 3.0;
   const double logits = s.tokens * static_cast<double>(head.n);
@@ -268,13 +294,17 @@ BlockPass operator+(BlockPass first, const BlockPass& second) {
 
 LayerCosts::LayerCosts(const Case& subject) {
   const RankShape s = shape_of(subject);
-  layer_forward_ = forward_of_layer(subject, s);
-  layer_backward_ = backward_of_layer(subject, s);
-  layer_recompute_backward_ = layer_forward_ + layer_backward_;
-  embedding_forward_ = embedding_pass(subject, s, Pass::forward);
-  embedding_backward_ = embedding_pass(subject, s, Pass::backward);
-  head_forward_ = head_pass(subject, s, Pass::forward);
-  head_backward_ = head_pass(subject, s, Pass::backward);
+  layer_[index(Pass::forward)] = forward_of_layer(subject, s);
+  layer_[index(Pass::weight_gradient)] = weight_gradients_of_layer(subject, s);
+  head_[index(Pass::weight_gradient)] = weight_gradient_of_head(subject, s);
+  for (Pass pass : {Pass::backward, Pass::input_gradient}) {
+    layer_[index(pass)] = backward_of_layer(subject, s, pass);
+    layer_recomputed_[index(pass)] = layer_[index(Pass::forward)] + layer_[index(pass)];
+  }
+  for (Pass pass : {Pass::forward, Pass::backward, Pass::input_gradient}) {
+    embedding_[index(pass)] = embedding_pass(subject, s, pass);
+    head_[index(pass)] = head_pass(subject, s, pass);
+  }
 }
 
 }  // namespace foretrain

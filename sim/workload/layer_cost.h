@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -37,20 +38,21 @@ class LayerCosts {
  public:
   explicit LayerCosts(const Case& subject);
 
-  const BlockPass& layer_forward() const { return layer_forward_; }
+  // Where a backward pass is cut in two, the second half is the products for weight gradients of linear layers and of
+  // the head; all else, the embedding's gradient too, belongs to the first. Their kernels are those of the whole.
   // `recomputed`: the layer's forward runs again first (full recompute); selective recompute is part of either.
-  const BlockPass& layer_backward(bool recomputed) const {
-    return recomputed ? layer_recompute_backward_ : layer_backward_;
+  const BlockPass& layer(Pass pass, bool recomputed) const {
+    const bool again = recomputed && (pass == Pass::backward || pass == Pass::input_gradient);
+    return (again ? layer_recomputed_ : layer_)[index(pass)];
   }
-  const BlockPass& embedding(Pass pass) const {
-    return pass == Pass::forward ? embedding_forward_ : embedding_backward_;
-  }
+  const BlockPass& embedding(Pass pass) const { return embedding_[index(pass)]; }
   // Final norm, LM head and cross entropy.
-  const BlockPass& head(Pass pass) const { return pass == Pass::forward ? head_forward_ : head_backward_; }
+  const BlockPass& head(Pass pass) const { return head_[index(pass)]; }
 
  private:
-  BlockPass layer_forward_, layer_backward_, layer_recompute_backward_;
-  BlockPass embedding_forward_, embedding_backward_, head_forward_, head_backward_;
+  static std::size_t index(Pass pass) { return static_cast<std::size_t>(pass); }
+  using OfPass = std::array<BlockPass, 4>;
+  OfPass layer_, layer_recomputed_, embedding_, head_;
 };
 
 }  // namespace foretrain

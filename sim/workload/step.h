@@ -38,7 +38,9 @@ struct Composition {
 
 enum class TaskKind : std::uint8_t {
   forward,
-  backward,            // compute, alone or with its tensor-parallel collectives contracted into it
+  backward,        // compute, alone or with its tensor-parallel collectives contracted into it
+  input_gradient,  // the two halves of a backward pass
+  weight_gradient,
   tensor_collective,   // on the compute stream
   context_collective,  // likewise: keys, values and their gradients
   pipeline_gather,     // likewise: the pieces of a scattered boundary tensor
@@ -47,10 +49,14 @@ enum class TaskKind : std::uint8_t {
   parameter_gather,  // all-gather of updated parameters (ZeRO-1, 2)
   shard_gather,      // all-gather of a block's parameters (ZeRO-3)
   tie_reduce,        // tied embedding gradients between first and last stage
+  mirror_reduce,     // gradients of the two copies of dualpipe
   gradient_norm,     // agreement on the norm: a synchronisation of all ranks
   optimizer,
   step_overhead,
 };
+
+// Whether a task is compute of a pass over a chunk.
+constexpr bool is_pass(TaskKind kind) { return kind <= TaskKind::weight_gradient; }
 
 // What a task is, for reports: indexed like the engine's tasks.
 struct TaskInfo {
@@ -80,6 +86,9 @@ struct Step {
   std::vector<double> communicator_ring_bytes;
   std::vector<StageLayout> layouts;
   std::int64_t micro_batches = 0;
+  // Ranks do not wait for each other at the end of a step: the next one starts on each as soon as it is through
+  // (Software::optimizer_post_validated).
+  bool staggered = false;
   int simulated_ranks = 0, total_ranks = 0;
 };
 

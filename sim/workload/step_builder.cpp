@@ -1,7 +1,10 @@
 #include "sim/workload/step_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "sim/memory/ledger.h"
 
 namespace foretrain {
 namespace {
@@ -12,7 +15,17 @@ double ring_bytes(const Communicator& c) {
   return of_buffer ? 2.0 * (c.shape.ranks - 1) / c.shape.ranks : 1.0;
 }
 
+TaskKind kind_of(Pass pass) {
+  constexpr std::array kinds = {TaskKind::forward, TaskKind::backward, TaskKind::input_gradient,
+                                TaskKind::weight_gradient};
+  return kinds[static_cast<std::size_t>(pass)];
+}
+
+// After which the gradients of the chunk's weights hold another micro-batch.
+bool completes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::weight_gradient; }
+
 }  // namespace
+
 Time Composition::total() const {
   Time sum;
   for (Time part : parts) sum += part;
@@ -39,6 +52,12 @@ Step StepBuilder::build() {
   step_.total_ranks = case_.plan.gpus();
   step_.simulated_ranks = static_cast<int>(communicators_.rank_classes().size());
   create_streams();
+  step_.staggered =
+      is_zero_bubble(case_.plan.schedule) && case_.software.optimizer_post_validated && case_.plan.zero == 0;
+  const PassTimes times = made_to_measure(case_.plan.schedule) ? typical_pass_times() : PassTimes{};
+  for (int stage = 0; stage < case_.plan.pp; ++stage) {
+    order_.push_back(pipeline_order(case_.plan, stage, step_.micro_batches, times));
+  }
   for (int stage = 0; stage < case_.plan.pp; ++stage) issue_stage(stage);
   join_stages();
   finish_step();
@@ -47,7 +66,7 @@ Step StepBuilder::build() {
 
 void StepBuilder::create_streams() {
   ranks_of_stage_.resize(static_cast<std::size_t>(case_.plan.pp));
-  const std::size_t passes = static_cast<std::size_t>(2 * case_.plan.vpp * step_.micro_batches);
+  const std::size_t passes = static_cast<std::size_t>(3 * case_.plan.vpp * step_.micro_batches);
   for (const Communicators::FoldedLink& link : communicators_.links()) {
     link_.push_back(step_.graph.add_resource(link.rate));
     step_.resource_is_link.push_back(true);
@@ -82,8 +101,8 @@ void StepBuilder::create_streams() {
 
 std::size_t StepBuilder::pass_index(const PipelineOp& op) const {
   const auto chunks = static_cast<std::size_t>(case_.plan.vpp);
-  return (static_cast<std::size_t>(op.micro_batch) * chunks + static_cast<std::size_t>(op.chunk)) * 2 +
-         (op.pass == Pass::backward ? 1 : 0);
+  const std::size_t kind = op.pass == Pass::forward ? 0 : op.pass == Pass::weight_gradient ? 2 : 1;
+  return (static_cast<std::size_t>(op.micro_batch) * chunks + static_cast<std::size_t>(op.chunk)) * 3 + kind;
 }
 
 engine::TaskId StepBuilder::add_task(engine::CostId cost, TaskInfo info) {
@@ -104,9 +123,14 @@ double StepBuilder::boundary_elements() const {
 bool StepBuilder::receives_pieces(const PipelineOp& op) const {
   const Plan& plan = case_.plan;
   if (plan.tp == 1 || plan.pp == 1 || plan.sequence_parallel || !case_.software.pipeline_scatter_gather) return false;
-  const bool first = stage_ == 0 && op.chunk == 0;
-  const bool last = stage_ == plan.pp - 1 && op.chunk == plan.vpp - 1;
-  return op.pass == Pass::forward ? !first : !last;
+  if (op.pass == Pass::weight_gradient) return false;
+  const ChunkPlace here{stage_, op.chunk};
+  const auto sender = op.pass == Pass::forward ? previous_chunk(plan, here) : next_chunk(plan, here);
+  return sender && sender->stage != stage_;
+}
+
+bool StepBuilder::is_first_forward(const PipelineOp& op) const {
+  return op.pass == Pass::forward && op.micro_batch == chunk_spans_[static_cast<std::size_t>(op.chunk)].first_forward;
 }
 
 // Data-parallel traffic runs beside the first forward passes (parameters that come back from the last step) and from
@@ -114,9 +138,10 @@ bool StepBuilder::receives_pieces(const PipelineOp& op) const {
 StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineOp>& order) const {
   Window window{0, order.size()};
   if (case_.plan.data_ranks() == 1) return window;
-  if (case_.plan.zero == 3) return {order.size(), 0};
+  if (case_.plan.zero == 3 && !gathers_once(case_)) return {order.size(), 0};
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (!gathered_.empty() && order[i].pass == Pass::forward && order[i].micro_batch == 0) window.gathers_until = i + 1;
+    const bool gathers = !gathered_.empty() || case_.plan.zero == 3;
+    if (gathers && is_first_forward(order[i])) window.gathers_until = i + 1;
     if (reduces_in(order[i])) window.reductions_from = std::min(window.reductions_from, i);
   }
   return window;
@@ -126,7 +151,7 @@ bool StepBuilder::contraction_is_exact() const {
   return case_.plan.tp * case_.plan.cp == 1 || isolation_.always || isolation_.outside_data_traffic;
 }
 
-void StepBuilder::issue_stage(int stage) {
+void StepBuilder::enter_stage(int stage) {
   stage_ = stage;
   ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
   prepared_.clear();
@@ -142,10 +167,48 @@ void StepBuilder::issue_stage(int stage) {
       isolation_.outside_data_traffic = isolation_.outside_data_traffic && mine.outside_data_traffic;
     }
   }
+}
+
+// How long the passes of the stage with most layers take when nothing disturbs them.
+PassTimes StepBuilder::typical_pass_times() {
+  const auto layers = [](const StageLayout& stage) { return stage.chunks.front().layers(); };
+  const auto fullest =
+      std::max_element(step_.layouts.begin(), step_.layouts.end(),
+                       [&](const StageLayout& a, const StageLayout& b) { return layers(a) < layers(b); });
+  const auto stage = static_cast<std::size_t>(fullest - step_.layouts.begin());
+  enter_stage(static_cast<int>(stage));
+  const auto longest = [this](Pass pass) {
+    Time most;
+    for (std::uint32_t made_of : contracted({pass, 0, 0}).composition) {
+      most = std::max(most, step_.compositions[made_of].total());
+    }
+    return Seconds{most.seconds()};
+  };
+  PassTimes times{longest(Pass::forward), longest(Pass::input_gradient), longest(Pass::weight_gradient), {0}, 1};
+  for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
+    const auto way = communicators_.find(rank, Purpose::forward, Algorithm::direct);
+    if (!way) continue;
+    const CollectiveCost cost = communicators_.cost_of(*way, Collective::send, boundary_bytes());
+    times.transfer = std::max(times.transfer, Seconds{idle_duration(*way, cost, 1.0).seconds()});
+  }
+  const StageMemory::ChunkMemory memory = stage_memories(case_, step_.layouts)[stage].chunks.front();
+  if (memory.kept.value > 0) times.deferred_share = memory.deferred / memory.kept;
+  return times;
+}
+
+void StepBuilder::issue_stage(int stage) {
+  enter_stage(stage);
   buckets_ =
       gradient_buckets(step_.layouts[static_cast<std::size_t>(stage)], case_.software.gradient_bytes, bucket_bytes());
-  order_.push_back(pipeline_order(case_.plan, stage, step_.micro_batches));
-  const std::vector<PipelineOp>& order = order_.back();
+  const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(stage)];
+  chunk_spans_.assign(static_cast<std::size_t>(case_.plan.vpp), {});
+  for (auto op = order.rbegin(); op != order.rend(); ++op) {
+    if (op->pass == Pass::forward) chunk_spans_[static_cast<std::size_t>(op->chunk)].first_forward = op->micro_batch;
+  }
+  for (const PipelineOp& op : order) {
+    if (!completes_gradients(op.pass)) continue;
+    chunk_spans_[static_cast<std::size_t>(op.chunk)].last_gradients = op.micro_batch;
+  }
   issue_parameter_gathers_before_forward();
   const Window window = data_traffic_window(order);
 
@@ -160,6 +223,9 @@ void StepBuilder::issue_stage(int stage) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       first_task_[ranks_[r]][pass_index(order[i])] = span.first[r];
       last_task_[ranks_[r]][pass_index(order[i])] = span.last[r];
+      if (i == 0 || !order[i - 1].with_next) continue;
+      first_task_[ranks_[r]][pass_index(order[i])] = first_task_[ranks_[r]][pass_index(order[i - 1])];
+      last_task_[ranks_[r]][pass_index(order[i - 1])] = span.last[r];
     }
   }
   finish_reductions();
@@ -167,7 +233,7 @@ void StepBuilder::issue_stage(int stage) {
 
 void StepBuilder::issue_contracted(const PipelineOp& op, Span& span) {
   const ContractedPass& pass = contracted(op);
-  const TaskKind kind = op.pass == Pass::forward ? TaskKind::forward : TaskKind::backward;
+  const TaskKind kind = kind_of(op.pass);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const TaskId task = add_task(pass.cost[r], {kind, true, ranks_[r], op.micro_batch,
                                                 static_cast<std::int16_t>(op.chunk), -1, pass.composition[r]});
@@ -179,7 +245,7 @@ void StepBuilder::issue_contracted(const PipelineOp& op, Span& span) {
 
 void StepBuilder::issue_prepared(const PreparedBlock& block, const PipelineOp& op, int block_index, bool contended,
                                  Span& span) {
-  const TaskKind kind = op.pass == Pass::forward ? TaskKind::forward : TaskKind::backward;
+  const TaskKind kind = kind_of(op.pass);
   auto issued = [&](std::size_t r, TaskId task) {
     step_.graph.enqueue(compute_[ranks_[r]], task);
     step_.compute_tasks[ranks_[r]].push_back(task);
@@ -206,13 +272,26 @@ void StepBuilder::issue_prepared(const PreparedBlock& block, const PipelineOp& o
   }
 }
 
+// A pass over a chunk without work of its own, so that there is something to wait for.
+void StepBuilder::issue_idle(const PipelineOp& op, Span& span) {
+  const engine::CostId nothing = constant_cost(Time::zero());
+  const std::uint32_t of_nothing = add_composition({});
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const TaskId task = add_task(nothing, {kind_of(op.pass), true, ranks_[r], op.micro_batch,
+                                           static_cast<std::int16_t>(op.chunk), -1, of_nothing});
+    step_.graph.enqueue(compute_[ranks_[r]], task);
+    step_.compute_tasks[ranks_[r]].push_back(task);
+    span.first[r] = span.last[r] = task;
+  }
+}
+
 void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span) {
   const Plan& plan = case_.plan;
   const auto& blocks =
       step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
   const int count = static_cast<int>(blocks.size());
   auto block_at = [&](int i) { return op.pass == Pass::forward ? i : count - 1 - i; };
-  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1;
+  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1 && (!gathers_once(case_) || is_first_forward(op));
   const bool prefetches = gathers && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
   std::vector<PerRank> gathered(blocks.size());
@@ -231,7 +310,13 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
     }
   };
 
+  const auto has_work = [&](const Block& block) {
+    const PreparedBlock& steps = prepared(block.kind, block.recomputed, op.pass);
+    return std::any_of(steps.begin(), steps.end(),
+                       [](const PreparedStep& step) { return step.has_compute || !step.collectives.empty(); });
+  };
   if (receives_pieces(op)) issue_prepared(prepared_gather(), op, -1, contended, span);
+  if (std::none_of(blocks.begin(), blocks.end(), has_work)) issue_idle(op, span);
   int next_gather = 0;
   for (int i = 0; i < count; ++i) {
     const int index = block_at(i);
@@ -249,17 +334,18 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
         if (r < tasks.size() && tasks[r].valid()) step_.graph.add_dependency(tasks[r], block_span.first[r]);
       };
       if (gathers && prefetches) wait_for(gathered[static_cast<std::size_t>(i)]);
-      if (!gathered_.empty() && op.pass == Pass::forward && op.micro_batch == 0) {
+      if (!gathered_.empty() && is_first_forward(op)) {
         wait_for(gathered_[static_cast<std::size_t>(op.chunk)][static_cast<std::size_t>(index)]);
       }
     }
     if (gathers) block_ends_.push_back(block_span.last);
     if (!reduces_in(op)) continue;
+    // A block without work in this pass is done when those before it are.
     if (plan.zero == 3) {
-      if (block.parameters > 0) reduce_gradients(block.parameters, block_span.last, op);
+      if (block.parameters > 0) reduce_gradients(block.parameters, span.last, op);
     } else {
       for (const GradientBucket& bucket : buckets_) {
-        if (bucket.chunk == op.chunk && bucket.block == index) reduce_gradients(bucket.parameters, block_span.last, op);
+        if (bucket.chunk == op.chunk && bucket.block == index) reduce_gradients(bucket.parameters, span.last, op);
       }
     }
   }

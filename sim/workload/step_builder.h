@@ -14,6 +14,9 @@ namespace foretrain {
 // Kernels are measured in picoseconds of work on a resource that does 1e12 of them a second: the GPU's SMs.
 inline constexpr double kPicosecondsPerSecond = 1e12;
 
+// Whether sharded weights are gathered in a stage's first forward pass and stay so (ZeRO-3 with a pipeline).
+bool gathers_once(const Case& subject);
+
 // Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
 // streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
 //
@@ -58,7 +61,11 @@ class StepBuilder {
   };
 
   void create_streams();
+  void enter_stage(int stage);
   void issue_stage(int stage);
+  PassTimes typical_pass_times();
+  void issue_idle(const PipelineOp& op, Span& span);
+  bool is_first_forward(const PipelineOp& op) const;
   Window data_traffic_window(const std::vector<PipelineOp>& order) const;
   void issue_contracted(const PipelineOp& op, Span& span);
   void issue_blocks(const PipelineOp& op, bool contended, Span& span);
@@ -69,6 +76,7 @@ class StepBuilder {
   PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
   const ContractedPass& contracted(const PipelineOp& op);
   double boundary_elements() const;
+  Bytes boundary_bytes() const;  // of them, what one rank sends
   bool receives_pieces(const PipelineOp& op) const;
   bool contraction_is_exact() const;
 
@@ -90,7 +98,7 @@ class StepBuilder {
   // step_pipeline.cpp
   void join_stages();
   void send(std::uint32_t rank_class, const PipelineOp& op, const PipelineOp* next);
-  void reduce_tied_embeddings();
+  void reduce_between_stages(Purpose purpose, TaskKind kind);
 
   // Bookkeeping
   TaskId add_task(engine::CostId cost, TaskInfo info);
@@ -115,7 +123,7 @@ class StepBuilder {
   // Per rank class, indexed by pass_index: the first and last task of a pass on its compute stream.
   std::vector<std::vector<TaskId>> first_task_, last_task_;
   std::vector<TaskId> reduced_;                        // per rank class: the last gradient reduction, if any
-  std::vector<std::vector<TaskId>> tied_;              // per rank class: reductions of tied embeddings
+  std::vector<std::vector<TaskId>> tied_;              // per rank class: reductions with other stages
   std::map<std::uint32_t, engine::CostId> send_cost_;  // per communicator
 
   // The stage in hand.
@@ -127,6 +135,10 @@ class StepBuilder {
   std::map<std::array<int, 2>, ContractedPass> contracted_;
   std::map<std::array<double, 5>, std::vector<PreparedStep::Join>> collective_costs_;
   std::vector<GradientBucket> buckets_;
+  struct ChunkSpan {  // micro-batches of a chunk's first forward pass, and of the last pass that completes gradients
+    std::int32_t first_forward = 0, last_gradients = 0;
+  };
+  std::vector<ChunkSpan> chunk_spans_;
   std::vector<std::vector<PerRank>> gathered_;  // [chunk][block]: what its first forward waits for
   std::vector<PerRank> block_ends_;             // ends of the stage's block passes in issue order (ZeRO-3 prefetch)
 };

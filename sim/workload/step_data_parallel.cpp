@@ -7,13 +7,15 @@
 namespace foretrain {
 namespace {
 
-// ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others accumulate and
-// reduce in the last one.
+// ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others, and what keeps
+// weights gathered over a pipeline's step, accumulate and reduce in the last one.
 bool reduces_every_micro_batch(const Case& c) {
-  return c.plan.zero == 3 || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
+  return (c.plan.zero == 3 && !gathers_once(c)) || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
 }
 
 }  // namespace
+
+bool gathers_once(const Case& c) { return c.plan.zero == 3 && c.plan.pp > 1; }
 
 double StepBuilder::bucket_bytes() const {
   return case_.software.gradient_bucket_bytes(case_.plan.data_ranks(), case_.plan.overlap.grad_reduce);
@@ -21,9 +23,10 @@ double StepBuilder::bucket_bytes() const {
 
 bool StepBuilder::reduces_in(const PipelineOp& op) const {
   const Plan& plan = case_.plan;
-  if (plan.data_ranks() == 1 || op.pass == Pass::forward) return false;
+  if (plan.data_ranks() == 1 || op.pass == Pass::forward || op.pass == Pass::input_gradient) return false;
   if (plan.zero < 3 && !plan.overlap.grad_reduce && !reduces_every_micro_batch(case_)) return false;
-  return reduces_every_micro_batch(case_) || op.micro_batch == step_.micro_batches - 1;
+  return reduces_every_micro_batch(case_) ||
+         op.micro_batch == chunk_spans_[static_cast<std::size_t>(op.chunk)].last_gradients;
 }
 
 // What a data-parallel collective costs the way the framework does it.
@@ -98,7 +101,7 @@ void StepBuilder::reduce_gradients(double parameters, const PerRank& after, cons
 void StepBuilder::finish_reductions() {
   const Plan& plan = case_.plan;
   if (plan.data_ranks() == 1 || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
-  const PipelineOp& last = order_.back().back();
+  const PipelineOp& last = order_[static_cast<std::size_t>(stage_)].back();
   PerRank ends(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) ends[r] = last_task_[ranks_[r]][pass_index(last)];
   for (const GradientBucket& bucket : buckets_) reduce_gradients(bucket.parameters, ends, last);
@@ -126,7 +129,7 @@ void StepBuilder::issue_parameter_gathers_before_forward() {
     const Bytes bytes{bucket->parameters * element_bytes(case_.train.precision)};
     gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)] =
         issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, {}, false,
-                         {Pass::forward, 0, bucket->chunk});
+                         {Pass::forward, 0, bucket->chunk, false});
   }
 }
 
@@ -137,7 +140,7 @@ void StepBuilder::gather_parameters_after_step(const PerRank& after) {
   for (const GradientBucket& bucket : gather_buckets()) {
     const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
     issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
-                     {Pass::forward, -1, -1});
+                     {Pass::forward, -1, -1, false});
   }
 }
 
@@ -161,7 +164,7 @@ Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
 void StepBuilder::finish_step() {
   // The norm needs every gradient of every rank: a synchronisation of the whole job, as long as a tiny all-reduce.
   TaskId norm;
-  if (case_.train.clip_gradients && case_.plan.gpus() > 1) {
+  if (case_.train.clip_gradients && case_.plan.gpus() > 1 && !step_.staggered) {
     norm = add_task(constant_cost(to_time(communicators_.job_wide_latency())),
                     {TaskKind::gradient_norm, false, 0, -1, -1, -1, 0});
   }

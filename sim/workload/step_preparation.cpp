@@ -126,7 +126,7 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(Block::Kind kind, bool r
       work = &costs_.head(pass);
       break;
     case Block::Kind::layer:
-      work = pass == Pass::forward ? &costs_.layer_forward() : &costs_.layer_backward(recomputed);
+      work = &costs_.layer(pass, recomputed);
       break;
   }
   return prepared_.emplace(key, prepare(*work, TaskKind::tensor_collective)).first->second;

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <numeric>
 
 #include "sim/model/operators.h"
+#include "sim/workload/layer_cost.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -73,6 +75,68 @@ TEST_CASE("the interleaved bubble is (p-1)/(v m + p-1)") {
       const double expected = 3.0 / (v * m + 3.0);
       CHECK(bubble(ideal_pipeline("vpp: " + std::to_string(v), m)) == doctest::Approx(expected).epsilon(0.003));
     }
+  }
+}
+
+// The idle share of a stage's own step is (p-1)(F+B-W) of the whole for ZB-H1 (arXiv 2401.10241, table 2).
+TEST_CASE("zero-bubble schedules fill the bubble with weight gradients") {
+  const auto plan = [](const char* schedule, int m, bool validated_afterwards) {
+    Case c = ideal_pipeline(schedule, m);
+    c.software.optimizer_post_validated = validated_afterwards;
+    return c;
+  };
+  const auto work = [](const Case& c) {
+    const LayerCosts costs(c);
+    const auto of = [&](Pass pass) { return 4 * costs.layer(pass, false).compute().total().value; };
+    return std::array{of(Pass::forward), of(Pass::input_gradient), of(Pass::weight_gradient)};
+  };
+  for (int m : {8, 24, 64}) {
+    CAPTURE(m);
+    const auto [f, b, w] = work(plan("schedule: zero-bubble", m, false));
+    const double busy = m * (f + b + w), idle = 3 * (f + b - w);
+    for (bool afterwards : {false, true}) {
+      const double share = bubble(plan("schedule: zero-bubble", m, afterwards));
+      const double most = 3 * std::max({f, b, w});  // they are not quite alike
+      CHECK(share >= idle / (busy + idle) * 0.98);
+      CHECK(share <= most / (busy + most) * 1.02);
+    }
+    CHECK(bubble(plan("schedule: zero-bubble-2p", m, true)) < 0.3 * idle / busy);
+    CHECK(bubble(plan("schedule: zero-bubble-v", m, true)) < 0.5 * idle / busy);
+    // Where stages step together, what is saved at the end of one is lost at its beginning.
+    CHECK(bubble(plan("schedule: zero-bubble-2p", m, false)) > bubble(plan("schedule: zero-bubble-2p", m, true)));
+    CHECK(bubble(plan("schedule: dualpipe-v", m, false)) < 3.0 / (m + 3.0));
+    CHECK(bubble(plan("schedule: dualpipe", m, false)) < 3.0 / (m + 3.0));
+  }
+}
+
+TEST_CASE("the two halves of a backward pass are the whole") {
+  for (const char* plan : {"tp: 1", "tp: 2", "tp: 2, sequence_parallel: true"}) {
+    const Case c = case_of(kLlamaNode + "software: megatron-core\nplan: {micro_batch: 1, " + plan + "}");
+    const LayerCosts costs(c);
+    const auto check = [](const BlockPass& whole, const BlockPass& first, const BlockPass& second) {
+      CHECK((first.compute() + second.compute()).matmul.value == doctest::Approx(whole.compute().matmul.value));
+      CHECK((first.compute() + second.compute()).memory.value == doctest::Approx(whole.compute().memory.value));
+      CHECK((first.compute() + second.compute()).latency.value == doctest::Approx(whole.compute().latency.value));
+      CHECK((first.host + second.host).value == doctest::Approx(whole.host.value));
+    };
+    for (bool again : {false, true}) {
+      check(costs.layer(Pass::backward, again), costs.layer(Pass::input_gradient, again),
+            costs.layer(Pass::weight_gradient, again));
+    }
+    check(costs.head(Pass::backward), costs.head(Pass::input_gradient), costs.head(Pass::weight_gradient));
+    check(costs.embedding(Pass::backward), costs.embedding(Pass::input_gradient),
+          costs.embedding(Pass::weight_gradient));
+  }
+}
+
+// Weights are gathered once a step and gradients scattered once, whatever the micro-batches
+// (torch.distributed.pipelining; torchtitan keeps weights whole with a pipeline).
+TEST_CASE("FSDP with a pipeline moves 2(n-1)/n of the stage's parameters") {
+  const Case c = case_of(kLlamaNode + "software: torch-fsdp\nplan: {zero: 3, pp: 2, micro_batch: 1}");
+  const CaseReport report = simulate_plainly(c);
+  for (TaskKind kind : {TaskKind::shard_gather, TaskKind::gradient_reduce}) {
+    const double parameters = report.step.layouts[0].parameters() + report.step.layouts[1].parameters();
+    CHECK(sent_bytes(report.step, {kind}) == doctest::Approx(3.0 / 4 * parameters * 2));
   }
 }
 

@@ -57,6 +57,27 @@ const std::vector<PlanKind>& plan_kinds() {
                                            "plan: {pp: 4, zero: 1, micro_batch: 2, overlap: {grad_reduce: true}}"},
       {"interleaved", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, vpp: 2, micro_batch: 2}"},
       {"GPipe", kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, schedule: gpipe, micro_batch: 2}"},
+      {"zero bubble, steps validated afterwards",
+       kSmallGpt + kA100Node + train(32) + "plan: {pp: 4, schedule: zero-bubble, micro_batch: 1}"},
+      {"zero bubble over nodes with ZeRO-1", kSmallGpt + a100_nodes(2, 4) + train(64) +
+                                                 "plan: {pp: 4, zero: 1, schedule: zero-bubble, micro_batch: 2, "
+                                                 "overlap: {grad_reduce: true, param_gather: true}}"},
+      {"zero bubble in twice the memory, tensor parallel",
+       kSmallGpt + kA100Node + train(32) +
+           "plan: {pp: 4, tp: 2, schedule: zero-bubble-2p, recompute: full, micro_batch: 1}"},
+      {"zero bubble there and back, chunks without layers",
+       "model: {arch: gpt, layers: 6, hidden: 2048, heads: 16, ffn: 8192, vocab: 51200}\nsoftware: megatron-lm\n" +
+           kA100Node + train(32) + "plan: {pp: 4, schedule: zero-bubble-v, ends_as_layers: 2, micro_batch: 1}"},
+      {"zero bubble there and back with FSDP",
+       kSmallLlama + a100_nodes(2, 4) + train(32) +
+           "plan: {pp: 2, zero: 3, schedule: zero-bubble-v, recompute: full, micro_batch: 1}"},
+      {"DualPipe", kSmallGpt + a100_nodes(2, 4) + train(32) + "plan: {pp: 4, schedule: dualpipe, micro_batch: 1}"},
+      {"DualPipeV with data and tensor parallelism",
+       kSmallGpt + a100_nodes(2, 4) + train(64) +
+           "plan: {pp: 4, tp: 2, schedule: dualpipe-v, micro_batch: 1, overlap: {grad_reduce: true}}"},
+      {"1F1B with FSDP", kSmallLlama + a100_nodes(2, 4) + train(32) + "plan: {pp: 4, zero: 3, micro_batch: 1}"},
+      {"interleaved, uneven groups and layers",
+       kSmallGpt + kA100Node + train(28) + "plan: {pp: 4, vpp: 2, layers: [0, 1, 2, 1, 1, 2, 1, 0], micro_batch: 2}"},
       {"PCIe through host memory",
        kSmallLlama + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" + train(16) +
            "plan: {zero: 2, micro_batch: 1}"},

@@ -48,7 +48,10 @@ TEST_CASE("what the passes take they give back") {
   for (const char* plan :
        {"pp: 4, micro_batch: 1", "pp: 4, schedule: gpipe, micro_batch: 1", "pp: 2, vpp: 4, micro_batch: 1",
         "tp: 4, sequence_parallel: true, micro_batch: 1, recompute: selective",
-        "tp: 2, pp: 2, recompute: {blocks: 3}, micro_batch: 1"}) {
+        "tp: 2, pp: 2, recompute: {blocks: 3}, micro_batch: 1", "pp: 4, schedule: zero-bubble, micro_batch: 1",
+        "pp: 4, schedule: zero-bubble-2p, micro_batch: 1, recompute: full",
+        "pp: 4, schedule: zero-bubble-v, micro_batch: 1", "pp: 4, schedule: dualpipe, micro_batch: 1",
+        "pp: 4, schedule: dualpipe-v, micro_batch: 1"}) {
     CAPTURE(std::string(plan));
     Case c = case_of(kSeven + "software: megatron-core\nplan: {" + plan + "}");
     for (const bool on_demand : {false, true}) {
@@ -78,6 +81,56 @@ TEST_CASE("1F1B keeps as many micro-batches as there are stages behind, GPipe al
   CHECK(steady.memory[0].parts.activations.value == doctest::Approx(4 * one));
   CHECK(steady.memory[1].parts.activations.value == doctest::Approx(3 * one));
   CHECK(flood.memory[0].parts.activations.value == doctest::Approx(32 * one));
+}
+
+// Qi et al., arXiv 2401.10241, table 2 and section 6: what 1F1B holds on its first stage, or twice that, on every
+// stage.
+TEST_CASE("zero-bubble schedules keep to their memory") {
+  // Without embedding and head to speak of, and with activations that outlast what weight gradients need.
+  Case c = case_of(
+      "model: {arch: gpt, layers: 16, hidden: 2048, heads: 32, vocab: 8, tied_embeddings: false}\nsoftware: "
+      "megatron-lm\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}\n"
+      "train: {seq_len: 1024, global_batch: 24, precision: fp16, attention: standard}\nplan: {pp: 4, micro_batch: 1}");
+  c.software.pads_vocabulary = false;
+  const auto activations = [&c](PipelineSchedule schedule, int vpp) {
+    c.plan.schedule = schedule;
+    c.plan.vpp = vpp;
+    std::vector<double> of_stage;
+    for (const StagePeak& peak : simulate_plainly(c).memory) of_stage.push_back(peak.parts.activations.value);
+    return of_stage;
+  };
+  const std::vector<double> plain = activations(PipelineSchedule::one_f_one_b, 1);
+  const double one = plain.back();
+  const std::vector<double> h1 = activations(PipelineSchedule::zero_bubble, 1);
+  const StageMemory::ChunkMemory chunk =
+      stage_memories(c, stage_layouts(c.model, c.plan, c.software))[1].chunks.front();
+  for (std::size_t s = 0; s < 4; ++s) {
+    CAPTURE(s);
+    const auto late = static_cast<double>(s);
+    CHECK(h1[s] == doctest::Approx((4 - late) * chunk.kept.value + late * chunk.deferred.value).epsilon(0.01));
+    CHECK(h1[s] <= plain.front() * 1.01);
+  }
+  // ZB-V splits the same evenly; what waits for weight gradients weighs less than what waits for backward passes.
+  for (double stage : activations(PipelineSchedule::zero_bubble_v, 2)) {
+    CHECK(stage <= plain.front() * 1.01);
+    CHECK(stage >= plain.front() * 0.9);
+  }
+  const std::vector<double> twice = activations(PipelineSchedule::zero_bubble_2p, 1);
+  for (double stage : twice) CHECK(stage <= 2 * plain.front() * 1.01);
+  CHECK(twice.front() >= (2 * 4 - 1) * one * 0.99);
+  // Both copies of dualpipe, p + 1 micro-batches (arXiv 2412.19437, table 2).
+  for (double stage : activations(PipelineSchedule::dualpipe, 2)) CHECK(stage <= 5 * one * 1.01);
+}
+
+TEST_CASE("the two copies of dualpipe cost twice the parameters") {
+  const std::string base = kSeven + "software: megatron-core\nplan: {pp: 4, micro_batch: 1, ";
+  const CaseReport one = simulate_plainly(case_of(base + "schedule: dualpipe-v}"));
+  const CaseReport two = simulate_plainly(case_of(base + "schedule: dualpipe}"));
+  double parameters_of_one = 0, parameters_of_two = 0;
+  for (const StageLayout& stage : one.step.layouts) parameters_of_one += stage.parameters();
+  for (const StageLayout& stage : two.step.layouts) parameters_of_two += stage.parameters();
+  CHECK(parameters_of_two == doctest::Approx(2 * parameters_of_one));
 }
 
 TEST_CASE("a plan that does not fit says how much is missing and what would fit") {

@@ -91,17 +91,34 @@ TEST_CASE("forms of recompute, order and micro_batch") {
 
 TEST_CASE("features that are not simulated are refused by name, all at once") {
   const Reading r = plan(
-      "{cp: 2, cp_kind: ulysses, ep: 8, etp: 2, offload: optimizer, schedule: zero-bubble, ends_as_layers: 2, zeropp: true,\n"
+      "{cp: 2, cp_kind: ulysses, ep: 8, etp: 2, offload: optimizer, zeropp: true,\n"
       " recompute: {modules: [norm]}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.ends_as_layers", "plan.ep", "plan.etp",
-                                          "plan.offload", "plan.recompute.modules", "plan.schedule=zero-bubble", "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.ep", "plan.etp", "plan.offload",
+                                          "plan.recompute.modules", "plan.zeropp"});
   CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
   CHECK(plan("recompute: {saved: [qkv]}").unsupported() == std::vector<std::string>{"plan.recompute.saved"});
   CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
-  CHECK(plan("schedule: dualpipe").unsupported() == std::vector<std::string>{"plan.schedule=dualpipe"});
+}
+
+TEST_CASE("every schedule is read by its name") {
+  for (int i = 0; i < kPipelineSchedules; ++i) {
+    const auto schedule = static_cast<PipelineSchedule>(i);
+    CHECK(plan(std::string("schedule: ") + to_string(schedule)).plan->schedule == schedule);
+  }
+  CHECK(plan("schedule: zero-bubble-2p").plan->schedule == PipelineSchedule::zero_bubble_2p);
+}
+
+TEST_CASE("layers of the chunks") {
+  CHECK(plan("layers: [7, 8, 0, 7]").plan->layers == std::vector<std::int64_t>{7, 8, 0, 7});
+  CHECK(plan("ends_as_layers: 2").plan->ends_as_layers == 2);
+  for (const char* wrong : {"layers: [7, -1]", "layers: [7, 8k]", "layers: [7, x]", "layers: [99999999999999999999]",
+                            "layers: {a: 1}", "ends_as_layers: 3"}) {
+    CAPTURE(std::string(wrong));
+    CHECK_FALSE(plan(wrong).plan);
+  }
 }
 
 TEST_CASE("features that are switched off are no reason to refuse") {

@@ -191,14 +191,52 @@ TEST_CASE("the batch is cut evenly") {
   CHECK(job.plan("{micro_batch: 7}")->micro_batch == 7);
 }
 
-TEST_CASE("the interleaved schedule works in groups of pp micro-batches") {
+TEST_CASE("the interleaved schedule runs uneven groups of micro-batches with a warning") {
   Job job;
   job.train.global_batch = 96;  // dp 8: 12 micro-batches
   CHECK(job.plan("{pp: 4, vpp: 2}"));
-  CHECK(contains(job.refusal("{pp: 4, vpp: 2, micro_batch: 2}"),
-                 "plan.yaml:1:30: error: the interleaved schedule needs micro-batches in multiples of pp=4, and "
-                 "global_batch=96 gives 6; legal micro_batch: 1, 3; legal global_batch: 64 or 128"));
-  CHECK(job.plan("{pp: 4, micro_batch: 2}"));  // 1F1B does not care
+  CHECK(job.said.all().empty());
+  CHECK(job.plan("{pp: 4, vpp: 2, micro_batch: 2}"));
+  CHECK(contains(job.text(), "plan.yaml:1:30: warning: 6 micro-batches are no multiple of pp=4"));
+}
+
+TEST_CASE("schedules of two chunks a stage") {
+  Job job;
+  job.model.layers = 12;
+  CHECK(job.plan("{pp: 4, schedule: zero-bubble-v}")->vpp == 2);
+  CHECK(job.plan("{pp: 4, schedule: zero-bubble-v}")->overlap.p2p);
+  CHECK(job.plan("{pp: 4, schedule: dualpipe-v}")->model_chunks() == 8);
+  CHECK(job.plan("{pp: 4, schedule: dualpipe}")->model_chunks() == 4);
+  CHECK(contains(job.refusal("{schedule: zero-bubble-v}"), "schedule zero-bubble-v needs a pipeline, and pp is 1"));
+  CHECK(contains(job.refusal("{pp: 2, vpp: 3, schedule: dualpipe-v}"),
+                 "schedule dualpipe-v runs two chunks a stage, and vpp is 3; legal: vpp=2"));
+  CHECK(contains(job.refusal("{pp: 4, vpp: 2, schedule: zero-bubble}"), "schedule zero-bubble cannot run vpp=2"));
+  CHECK(contains(job.refusal("{pp: 8, schedule: zero-bubble-v}"), "16 chunks are more than the 12 layers"));
+  CHECK(job.plan("{pp: 8, schedule: dualpipe}"));
+  job.train.global_batch = 48;  // dp 8: 6 micro-batches
+  CHECK(contains(job.refusal("{pp: 4, schedule: dualpipe-v}"),
+                 "schedule dualpipe-v needs 2 x pp=8 micro-batches or more, and global_batch=48 gives 6"));
+  job.train.global_batch = 72;
+  CHECK(contains(
+      job.refusal("{pp: 4, schedule: dualpipe}"),
+      "schedule dualpipe needs an even number of micro-batches, 2 x pp=8 or more, and global_batch=72 gives 9"));
+}
+
+TEST_CASE("layers are dealt out as the plan says") {
+  Job job;
+  job.model.layers = 12;
+  CHECK(layers_of_chunks(*job.plan("{pp: 2, layers: [7, 5]}"), job.model) == std::vector<std::int64_t>{7, 5});
+  CHECK(contains(job.refusal("{pp: 2, layers: [7, 6]}"),
+                 "layers lists 2 chunks with 13 layers in all; legal: 2 chunks (pp=2) with the model's 12 layers"));
+  CHECK(contains(job.refusal("{pp: 4, vpp: 2, layers: [6, 6]}"), "legal: 8 chunks (pp=4 x vpp=2)"));
+  CHECK(contains(job.refusal("{pp: 2, layers: [6, 6], ends_as_layers: 2}"), "write one of them"));
+  // 14 over 14 chunks: the ends hold none.
+  const auto ends = layers_of_chunks(*job.plan("{pp: 2, vpp: 7, ends_as_layers: 2}"), job.model);
+  CHECK(ends.front() == 0);
+  CHECK(ends[1] == 1);
+  CHECK(ends.back() == 0);
+  CHECK(
+      contains(job.refusal("{pp: 4, vpp: 4, ends_as_layers: 2}"), "16 chunks are more than the 12 layers and 2 ends"));
 }
 
 TEST_CASE("sharding") {

@@ -5,34 +5,52 @@
 namespace foretrain {
 namespace {
 
-// The k-th pass a stage issues: micro-batches go through the chunks in groups of as many as there are stages.
-PipelineOp nth(std::int64_t k, int stages, int chunks, Pass pass) {
-  const std::int64_t round = k / (static_cast<std::int64_t>(stages) * chunks);
-  const std::int64_t within = k % (static_cast<std::int64_t>(stages) * chunks);
-  const auto chunk = static_cast<std::int32_t>(within / stages);
-  return {pass, static_cast<std::int32_t>(round * stages + within % stages),
-          pass == Pass::forward ? chunk : chunks - 1 - chunk};
-}
+// Micro-batches go through the chunks in groups of as many as there are stages; what does not divide makes some groups
+// larger (as torch.distributed.pipelining does), and all one group if there are fewer.
+class Groups {
+ public:
+  Groups(int stages, std::int64_t micro_batches)
+      : count_(std::max<std::int64_t>(1, micro_batches / stages)),
+        size_(micro_batches / count_),
+        larger_(micro_batches % count_) {}
+
+  std::int64_t largest() const { return size_ + (larger_ > 0 ? 1 : 0); }
+
+  // The k-th pass a stage issues.
+  PipelineOp nth(std::int64_t k, int chunks, Pass pass) const {
+    const std::int64_t in_larger = larger_ * (size_ + 1) * chunks;
+    const bool larger = k < in_larger;
+    const std::int64_t size = larger ? size_ + 1 : size_, from = larger ? 0 : in_larger;
+    const std::int64_t group = (k - from) / (size * chunks), within = (k - from) % (size * chunks);
+    const auto chunk = static_cast<std::int32_t>(within / size);
+    const std::int64_t first = from / chunks + group * size;
+    return {pass, static_cast<std::int32_t>(first + within % size), pass == Pass::forward ? chunk : chunks - 1 - chunk};
+  }
+
+ private:
+  std::int64_t count_, size_, larger_;
+};
 
 }  // namespace
 
 // 1F1B over several chunks of layers a stage (Narayanan et al., arXiv 2104.04473, section 2.2): the bubble shrinks by
-// the number of chunks, the warm-up grows. micro_batches must be a multiple of the stages.
+// the number of chunks, the warm-up grows.
 std::vector<PipelineOp> interleaved_order(int stages, int chunks, int stage, std::int64_t micro_batches) {
+  const Groups groups(stages, micro_batches);
   const std::int64_t passes = micro_batches * chunks;
-  // With one group of micro-batches everything is warm-up, as in Megatron-LM.
+  // With no more micro-batches than stages everything is warm-up, as in Megatron-LM.
   const std::int64_t warm_up =
-      micro_batches == stages
+      micro_batches <= stages
           ? passes
-          : std::min<std::int64_t>(2 * (stages - stage - 1) + static_cast<std::int64_t>(chunks - 1) * stages, passes);
+          : std::min<std::int64_t>(2 * (stages - stage - 1) + (chunks - 1) * groups.largest(), passes);
   std::vector<PipelineOp> order;
   std::int64_t forward = 0, backward = 0;
-  while (forward < warm_up) order.push_back(nth(forward++, stages, chunks, Pass::forward));
+  while (forward < warm_up) order.push_back(groups.nth(forward++, chunks, Pass::forward));
   while (forward < passes) {
-    order.push_back(nth(forward++, stages, chunks, Pass::forward));
-    order.push_back(nth(backward++, stages, chunks, Pass::backward));
+    order.push_back(groups.nth(forward++, chunks, Pass::forward));
+    order.push_back(groups.nth(backward++, chunks, Pass::backward));
   }
-  while (backward < passes) order.push_back(nth(backward++, stages, chunks, Pass::backward));
+  while (backward < passes) order.push_back(groups.nth(backward++, chunks, Pass::backward));
   return order;
 }
 
