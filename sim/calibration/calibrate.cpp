@@ -114,16 +114,13 @@ class Calibrator {
 
   // Rows of one pass alone are a fit if the rule says what the other is to it.
   static std::optional<Fitted> attention_fit(const AttentionFit& fit, const CalibrationRule& rule) {
-    const std::optional<double> forward = fit.forward;
-    const std::optional<double> backward = fit.backward ? fit.backward
-                                           : forward && rule.backward_of_forward
-                                               ? std::optional(*forward * *rule.backward_of_forward)
-                                               : std::nullopt;
-    if (!forward || !backward) return std::nullopt;
-    const std::string passes = fit.backward ? fmt::format("{:.3f} forward, {:.3f} backward", *forward, *backward)
-                                            : fmt::format("{:.3f} forward", *forward);
+    if (!fit.forward || (!fit.backward && !rule.backward_of_forward)) return std::nullopt;
+    const double forward = *fit.forward;
+    const double backward = fit.backward ? *fit.backward : forward * *rule.backward_of_forward;
+    const std::string passes = fit.backward ? fmt::format("{:.3f} forward, {:.3f} backward", forward, backward)
+                                            : fmt::format("{:.3f} forward", forward);
     const std::string prologue = fit.prologue_measured ? fmt::format(", {:.0f} tokens", fit.prologue) : "";
-    return Fitted{{*forward, *backward, fit.prologue}, fit.quality, fit_text(passes + prologue, fit.quality)};
+    return Fitted{{forward, backward, fit.prologue}, fit.quality, fit_text(passes + prologue, fit.quality)};
   }
 
   CalibratedFigure resolve(const FileRules& file, const std::string& figure) {

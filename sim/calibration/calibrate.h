@@ -1,10 +1,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "sim/calibration/calibrate_rules.h"
+#include "sim/calibration/constant_files.h"
 #include "sim/calibration/fit_collectives.h"
 #include "sim/calibration/fit_hosts.h"
 #include "sim/calibration/fit_kernels.h"
@@ -27,11 +29,18 @@ struct CalibratedFile {
   std::vector<CalibratedFigure> figures;  // in the order of the file
 };
 
+// A whole file of hardware/calibrated.
+struct FileText {
+  std::string name, text;  // without ".yaml"
+};
+
 struct Calibration {
   std::vector<CalibratedFile> files;
-  std::size_t rows = 0, cards = 0;     // of the measurements
-  CollectiveFit collectives;           // shown beside collectives.yaml, which is kept by hand
-  std::vector<HostRate> hosts;         // shown beside links.yaml, which is kept by hand
+  std::size_t rows = 0, cards = 0;  // of the measurements
+  CollectiveFit collectives;
+  std::vector<ConstantFit> constants;  // what measurements say of collectives.yaml, hosts.yaml and links.yaml
+  std::vector<ConstantRule> given;     // and what the rules do
+  std::vector<FileText> constant_files;
   std::vector<std::string> inherited;  // cards without a file of their own: "l20-48gb as family-ada-workstation"
 };
 
@@ -41,6 +50,17 @@ struct Calibration {
 // circle, rows of a card whose file the rules do not have.
 std::optional<Calibration> calibrate(const CalibrationRules& rules, const Measurements& measurements,
                                      const DataFolder& data, Diagnostics& diagnostics);
+
+// Fits the constants of collectives, hosts and links and writes their files' texts. nullopt after reporting that the
+// rules do not make files that can be read.
+struct ConstantsCalibration {
+  CollectiveFit collectives;
+  std::vector<ConstantFit> constants;
+  std::vector<FileText> files;
+};
+std::optional<ConstantsCalibration> calibrate_constants(const ConstantRules& rules,
+                                                        std::span<const std::string> measurements,
+                                                        const DataFolder& data, Diagnostics& diagnostics);
 
 // The text of hardware/calibrated/<name>.yaml, always the same for the same calibration.
 std::string file_text(const CalibratedFile& file);

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include "sim/calibration/calibrate.h"
+#include "sim/calibration/yaml_text.h"
 
 namespace foretrain {
 namespace {
-
-constexpr std::size_t kWidth = 120;
 
 constexpr const char* kHeader =
     R"(# What kernels reach in sustained training: {}
@@ -29,30 +28,6 @@ std::string number(double value) {
   return text;
 }
 
-// A double-quoted scalar, folded over several lines where it is long; a fold reads as one space.
-std::string quoted(const std::string& text, std::size_t column, std::size_t indent) {
-  std::string line = "\"", result;
-  std::size_t used = column + 1;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find(' ', start + 1), text.size());
-    std::string word;
-    for (const char c : text.substr(start, end - start)) {
-      if (c == '"' || c == '\\') word += '\\';
-      word += c;
-    }
-    if (used + word.size() + 2 > kWidth && word.front() == ' ') {
-      result += line + "\n" + std::string(indent, ' ');
-      line = word.substr(1);
-      used = indent + line.size();
-    } else {
-      line += word;
-      used += word.size();
-    }
-    start = end;
-  }
-  return result + line + "\"";
-}
-
 std::string figure_text(const CalibratedFigure& figure, const std::string& key, std::size_t indent) {
   const std::string pad(indent, ' '), inner(indent + 2, ' ');
   if (figure.values.empty()) return fmt::format("{}{}: null\n", pad, key);
@@ -64,7 +39,7 @@ std::string figure_text(const CalibratedFigure& figure, const std::string& key, 
   const auto line = [&](const char* name, const std::string& value) {
     if (value.empty()) return;
     const std::string start = fmt::format("{}{}: ", inner, name);
-    text += start + quoted(value, start.size(), indent + 4) + "\n";
+    text += start + quoted_scalar(value, start.size(), indent + 4) + "\n";
   };
   line("kernels", figure.kernels);
   line("sustained", figure.sustained);

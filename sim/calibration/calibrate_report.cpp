@@ -71,29 +71,45 @@ std::vector<Row> rows_of(const Calibration& calibration, bool every) {
   return rows;
 }
 
-std::string collectives_table(const CollectiveFit& fit) {
+std::string classes_table(const CollectiveFit& fit) {
   std::string text = fmt::format(
-      "\nCollectives: {} points of {} runs; error mean {}, median {} as collectives.yaml stands (kept by hand),\n"
-      "{} and {} with the constants refitted together:\n",
-      fit.points, fit.runs, percent(fit.mean_error), percent(fit.median_error), percent(fit.fitted_mean_error),
-      percent(fit.fitted_median_error));
-  text += fmt::format("  {:<48}{:>8}{:>10}{:>8}\n", "constant", "value", "runs say", "points");
-  for (const CollectiveConstant& c : fit.constants) {
-    const std::string says = c.points > 0 ? fmt::format("{:.3g}", c.fitted) : "no data";
-    text += fmt::format("  {:<48}{:>8.3g}{:>10}{:>8}\n", c.name, c.value, says, c.points);
+      "\nCollectives: {} points of {} runs; error mean and median {} and {} as given, {} and {} as written, {} and {}\n"
+      "with all constants fitted together, {} and {} for a kind of machine that the fit has not seen:\n",
+      fit.points, fit.runs, percent(fit.given.mean), percent(fit.given.median), percent(fit.written.mean),
+      percent(fit.written.median), percent(fit.fitted.mean), percent(fit.fitted.median), percent(fit.left_out.mean),
+      percent(fit.left_out.median));
+  text += fmt::format("  {:<34}{:>6}{:>8}{:>10}{:>10}{:>10}\n", "kind of machine", "runs", "points", "given", "fitted",
+                      "unseen");
+  for (const CollectiveFit::Class& c : fit.classes) {
+    text += fmt::format("  {:<34}{:>6}{:>8}{:>10}{:>10}{:>10}\n", c.name, c.runs, c.points, percent(c.given),
+                        percent(c.fitted), percent(c.left_out));
   }
   return text;
 }
 
-std::string hosts_table(std::span<const HostRate> rates) {
-  std::string text = fmt::format("\nCopies and host optimizers, medians:\n  {:<52}{:>8}{:>16}{:>6}{:>12}\n", "rate",
-                                 "median", "range", "rows", "links.yaml");
-  for (const HostRate& r : rates) {
-    text += fmt::format("  {:<52}{:>8.3g}{:>16}{:>6}{:>12}\n", r.name, r.fitted,
-                        fmt::format("{:.3g}-{:.3g}", r.lowest, r.highest), r.rows,
-                        r.in_use ? fmt::format("{:.3g}", *r.in_use) : "");
+const ConstantFit* fit_of(const Calibration& calibration, const std::string& name) {
+  const auto fit = std::find_if(calibration.constants.begin(), calibration.constants.end(),
+                                [&](const ConstantFit& f) { return f.name == name && f.points > 0; });
+  return fit != calibration.constants.end() ? &*fit : nullptr;
+}
+
+std::string constants_table(const Calibration& calibration) {
+  std::string text = fmt::format("\nConstants:\n  {:<58}{:>8}{:>10}{:>8}{:>10}  {}\n", "", "given", "fitted", "points",
+                                 "machines", "written");
+  std::vector<std::string> without;
+  for (const ConstantRule& rule : calibration.given) {
+    const ConstantFit* fit = fit_of(calibration, rule.name);
+    if (fit == nullptr) {
+      without.push_back(fmt::format("{} ({:.3g})", rule.name, rule.value));
+      continue;
+    }
+    text += fmt::format("  {:<58}{:>8.3g}{:>10.3g}{:>8}{:>10}  {}{}{}\n", rule.name, rule.value, fit->fitted,
+                        fit->points, fit->systems.size(), rule.take_fit ? "fitted" : "given",
+                        fit->at_bound ? ", at the bound" : "", fit->detail.empty() ? "" : ", " + fit->detail);
   }
-  return text;
+  if (without.empty()) return text;
+  return text +
+         fmt::format("\nGiven constants that no measurement here speaks of:\n  {}\n", fmt::join(without, "\n  "));
 }
 
 }  // namespace
@@ -115,8 +131,8 @@ std::string calibration_table(const Calibration& calibration, bool every) {
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
-  if (calibration.collectives.points > 0) text += collectives_table(calibration.collectives);
-  if (!calibration.hosts.empty()) text += hosts_table(calibration.hosts);
+  if (calibration.collectives.points > 0) text += classes_table(calibration.collectives);
+  if (!calibration.given.empty()) text += constants_table(calibration);
   if (!calibration.inherited.empty()) {
     text += fmt::format("\nNot measured, so with the figures of another card or of their family:\n  {}\n",
                         fmt::join(calibration.inherited, "\n  "));

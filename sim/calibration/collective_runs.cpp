@@ -103,11 +103,10 @@ class RunReader {
       run.error("gpus_per_node", fmt::format("no such machine: {}", problem.what()));
       return std::nullopt;
     }
-    std::vector<int> gpus;
     for (int node = 0; node < nodes; ++node) {
-      for (int g = 0; g < result.ranks / nodes; ++g) gpus.push_back(node * per_node + g);
+      for (int g = 0; g < result.ranks / nodes; ++g) result.gpus.push_back(node * per_node + g);
     }
-    result.shape = shape_of(*result.cluster, gpus);
+    result.shape = shape_of(*result.cluster, result.gpus);
     return result;
   }
 
@@ -190,23 +189,22 @@ std::vector<CollectiveRun::Point> parse_nccl_tests(std::string_view text) {
     if (columns == 0 || (words.size() != columns && !blank_operation)) continue;
     const std::size_t place = time_column - (blank_operation ? 1 : 0);
     const auto bytes = number_in(words[0]), count = number_in(words[1]);
-    const auto us = place < words.size() ? number_in(words[place]) : std::nullopt;
-    if (bytes && count && us && *bytes > 0 && *us > 0) points.push_back({*bytes, *us * 1e-6});
+    if (!bytes || !count || place >= words.size()) continue;
+    const auto us = number_in(words[place]);
+    if (us && *bytes > 0 && *us > 0) points.push_back({*bytes, *us * 1e-6});
   }
   return points;
 }
 
 std::vector<CollectiveRun> load_collective_runs(std::span<const std::string> paths, const DataFolder& data,
-                                                Diagnostics& diagnostics) {
+                                                const LinkRates& rates, Diagnostics& diagnostics) {
   std::vector<CollectiveRun> runs;
-  const std::optional<LinkRates> rates = load_link_rates(data, diagnostics);
-  if (!rates) return runs;
   for (const std::string& path : paths) {
     for (const std::string& file : files_of(path)) {
       const std::optional<Node> node = config::parse_yaml_file(file, diagnostics);
       const Node* list = node && node->is_map() ? node->find("runs") : nullptr;
       if (list == nullptr || !list->is_sequence()) continue;
-      RunReader reader(data, *rates, std::filesystem::path(file).parent_path().string(), diagnostics);
+      RunReader reader(data, rates, std::filesystem::path(file).parent_path().string(), diagnostics);
       for (const Node& run : list->sequence()) {
         if (auto read = reader.read(run)) runs.push_back(std::move(*read));
       }

@@ -18,12 +18,12 @@ using config::Node;
 using config::Unit;
 using Link = TransferSample::Link;
 
-constexpr double kAdamBytes = 28.0;  // a parameter: 16 read (weight, gradient, two moments), 12 written, fp32
-const std::vector<std::string> kLinks = {"pcie", "nvlink", "nvme-read", "nvme-write"};
+const std::vector<std::string> kLinks = {"pcie", "pcie-pageable", "nvlink", "nvme-read", "nvme-write"};
+const std::vector<std::string> kCodes = {"deepspeed", "torch", "torch_2020"};
 
-void remarks(MapReader& row) {
-  row.required_text("source");
+std::string remarks(MapReader& row) {
   for (const char* remark : {"what", "note", "date", "software"}) row.text(remark);
+  return row.required_text("source");
 }
 
 void read_transfer(const Node& node, HostMeasurements& all, Diagnostics& diagnostics) {
@@ -35,9 +35,16 @@ void read_transfer(const Node& node, HostMeasurements& all, Diagnostics& diagnos
   t.generation = static_cast<int>(row.required_integer("generation", {1, 9}));
   t.drives = static_cast<int>(row.integer("drives", {1, 1000}).value_or(1));
   t.rate = {row.required_number("gbs", Unit::bytes_rate, {1e6, 1e14})};
-  remarks(row);
+  const std::optional<double> busy = row.number("busy_gbs", Unit::bytes_rate, {1e6, 1e14});
+  if (busy) {
+    t.busy_rate = {*busy};
+    t.in_flight = {static_cast<double>(row.required_integer("queue_depth", {1, 65536})) *
+                   row.required_number("block_kib", Unit::count, {1, 1e6}) * 1024.0};
+    if (t.rate >= t.busy_rate) row.error("busy_gbs", "a drive is at most as fast as when it is busy");
+  }
+  t.source = remarks(row);
   row.finish();
-  if (diagnostics.error_count() == errors_before) all.transfers.push_back(t);
+  if (diagnostics.error_count() == errors_before) all.transfers.push_back(std::move(t));
 }
 
 void read_optimizer(const Node& node, HostMeasurements& all, Diagnostics& diagnostics) {
@@ -45,12 +52,12 @@ void read_optimizer(const Node& node, HostMeasurements& all, Diagnostics& diagno
   MapReader row(node, diagnostics, "");
   OptimizerSample o;
   row.required_text("code");
-  o.code = row.choice("code", {"deepspeed", "torch"}).value_or(0) == 0 ? "deepspeed" : "torch";
+  o.code = kCodes[row.choice("code", kCodes).value_or(0)];
   o.cores = static_cast<int>(row.required_integer("cores", {1, 1e5}));
-  o.dram = {row.required_number("dram_gbs", Unit::bytes_rate, {1e8, 1e14})};
+  if (const auto dram = row.number("dram_gbs", Unit::bytes_rate, {1e8, 1e14})) o.dram = BytesPerSecond{*dram};
   o.params = row.required_number("params_b", Unit::count, {1e-6, 1e6}) * 1e9;
   o.seconds = row.required_number("time_s", Unit::seconds, {1e-9, 1e6});
-  row.text("cpu");
+  o.cpu = row.required_text("cpu");
   remarks(row);
   row.finish();
   if (diagnostics.error_count() == errors_before) all.optimizers.push_back(std::move(o));
@@ -79,14 +86,45 @@ void read_file(const std::string& path, HostMeasurements& all, Diagnostics& diag
   file.finish();
 }
 
-HostRate rate_of(std::string name, std::vector<double> values) {
-  HostRate rate;
-  rate.name = std::move(name);
-  rate.rows = values.size();
-  rate.lowest = *std::min_element(values.begin(), values.end());
-  rate.highest = *std::max_element(values.begin(), values.end());
-  rate.fitted = quantile(std::move(values), 0.5);
-  return rate;
+// Rows of one constant.
+struct Group {
+  std::vector<double> values;
+  std::vector<std::string> systems;
+
+  void add(double value, const std::string& system) {
+    values.push_back(value);
+    if (std::find(systems.begin(), systems.end(), system) == systems.end()) systems.push_back(system);
+  }
+};
+
+ConstantFit median_of(std::string name, const Group& group) {
+  const auto [lowest, highest] = std::minmax_element(group.values.begin(), group.values.end());
+  ConstantFit fit{std::move(name), quantile(group.values, 0.5), group.values.size(), group.systems, false, ""};
+  if (group.values.size() > 1) fit.detail = fmt::format("rows from {:.4g} to {:.4g}", *lowest, *highest);
+  return fit;
+}
+
+const HostRates::Adam& adam_of(const std::string& code, const HostRates& rates) {
+  if (code == "deepspeed") return rates.deepspeed;
+  return code == "torch" ? rates.torch : rates.torch_2020;
+}
+
+// The constants that a large copy over a link of one generation speaks of.
+std::vector<std::string> constants_of(Link link, int generation) {
+  const std::string gen = fmt::format("gen{}", generation);
+  switch (link) {
+    case Link::pcie:
+      return {"hosts.copy.pinned." + gen, "links.pcie.copy." + gen};
+    case Link::pcie_pageable:
+      return {"hosts.copy.pageable." + gen};
+    case Link::nvlink:
+      return {};  // the links' rates come from collectives
+    case Link::nvme_read:
+      return {"hosts.nvme.read." + gen};
+    case Link::nvme_write:
+      return {"hosts.nvme.write." + gen};
+  }
+  return {};
 }
 
 }  // namespace
@@ -108,30 +146,28 @@ HostMeasurements load_host_measurements(std::span<const std::string> paths, Diag
   return all;
 }
 
-std::vector<HostRate> fit_hosts(const HostMeasurements& measurements, const LinkRates& rates) {
-  std::map<std::pair<Link, int>, std::vector<double>> copies;
+std::vector<ConstantFit> fit_hosts(const HostMeasurements& measurements, const HostRates& given) {
+  std::map<std::string, Group> groups;
   for (const TransferSample& t : measurements.transfers) {
-    copies[{t.link, t.generation}].push_back(t.rate.value / 1e9 / t.drives);
+    if (t.busy_rate.value > 0.0) {
+      // rate = busy x / (x + half)
+      const double half = t.in_flight.value * (t.busy_rate / t.rate - 1.0);
+      groups["hosts.nvme.half_in_flight_kib"].add(half / 1024.0, t.source);
+      continue;
+    }
+    for (const std::string& name : constants_of(t.link, t.generation)) {
+      groups[name].add(t.rate.value / 1e9 / t.drives, t.source);
+    }
   }
-  std::vector<HostRate> result;
-  for (const auto& [key, values] : copies) {
-    const auto [link, generation] = key;
-    const bool drive = link == Link::nvme_read || link == Link::nvme_write;
-    result.push_back(rate_of(
-        fmt::format("{} gen{}{}, GB/s", kLinks[static_cast<std::size_t>(link)], generation, drive ? " a drive" : ""),
-        values));
-    if (link == Link::pcie && !rates.pcie_copy.empty()) result.back().in_use = rates.pcie_copy.at(generation) / 1e9;
-  }
-  std::map<std::string, std::vector<double>> of_dram, by_core;
   for (const OptimizerSample& o : measurements.optimizers) {
-    of_dram[o.code].push_back(o.params * kAdamBytes / o.seconds / o.dram.value);
-    by_core[o.code].push_back(o.params / o.seconds / 1e9 / o.cores);
+    const std::string name = "hosts.adam." + o.code;
+    groups[name + ".core_ns"].add(o.seconds * o.cores / o.params * 1e9, o.cpu);
+    const Bytes moved = adam_of(o.code, given).dram_per_parameter * o.params;
+    if (o.dram) groups[name + ".dram_fraction"].add(moved.value / o.seconds / o.dram->value, o.cpu);
   }
-  for (const auto& [code, values] : of_dram) {
-    result.push_back(rate_of(code + " Adam on the host, share of DRAM bandwidth", values));
-    result.push_back(rate_of(code + " Adam on the host, G parameters/s a core", by_core[code]));
-  }
-  return result;
+  std::vector<ConstantFit> fits;
+  for (const auto& [name, group] : groups) fits.push_back(median_of(name, group));
+  return fits;
 }
 
 }  // namespace foretrain

@@ -95,7 +95,8 @@ class RowReader {
   // time_us or a rate; the other follows from the work, where that is known.
   void timing(MapReader& row, Measurement& m, double work, const char* rate_key, Unit rate_unit, config::Range range) {
     const std::optional<double> seconds = row.number("time_us", Unit::microseconds, kDuration);
-    const std::optional<double> rate = rate_key ? row.number(rate_key, rate_unit, range) : std::nullopt;
+    std::optional<double> rate;
+    if (rate_key != nullptr) rate = row.number(rate_key, rate_unit, range);
     if (seconds && rate)
       return row.error(rate_key, fmt::format("time_us and {} are both given; one is enough", rate_key));
     if (!seconds && !rate) {
@@ -223,8 +224,9 @@ std::vector<std::string> files_of(const std::string& path, Diagnostics& diagnost
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path, failed)) {
     const std::string name = entry.path().filename().string();
-    const bool measured = name.ends_with(".csv") || name.ends_with(".yaml");
-    if (measured && !name.starts_with('.') && name != "rules.yaml") files.push_back(entry.path().string());
+    const bool data = name.ends_with(".csv") || name.ends_with(".yaml");
+    const bool rules = name == "rules.yaml" || name == "constants.yaml";
+    if (data && !rules && !name.starts_with('.')) files.push_back(entry.path().string());
   }
   if (failed)
     diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, "cannot be read: " + failed.message());

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "sim/cli/calibrate_software.h"
 #include "sim/cli/command.h"
@@ -28,16 +30,15 @@ std::optional<Calibration> calibrated(const CalibrateOptions& options, const Dat
   paths.insert(paths.end(), options.measurements.begin(), options.measurements.end());
   const Measurements measurements = load_measurements(paths, data, diagnostics);
   const auto rules = load_rules(paths.front() + "/rules.yaml", diagnostics);
-  const std::vector<CollectiveRun> runs = load_collective_runs(paths, data, diagnostics);
-  const HostMeasurements hosts = load_host_measurements(paths, diagnostics);
-  const auto constants = load_collective_constants(data, diagnostics);
-  const auto links = load_link_rates(data, diagnostics);
-  if (!rules || !constants || !links || diagnostics.has_errors()) return std::nullopt;
+  const auto constant_rules = load_constant_rules(paths.front() + "/constants.yaml", diagnostics);
+  if (!rules || !constant_rules || diagnostics.has_errors()) return std::nullopt;
   auto calibration = calibrate(*rules, measurements, data, diagnostics);
-  if (calibration) {
-    calibration->collectives = fit_collectives(runs, *constants);
-    calibration->hosts = fit_hosts(hosts, *links);
-  }
+  auto constants = calibrate_constants(*constant_rules, paths, data, diagnostics);
+  if (!calibration || !constants) return std::nullopt;
+  calibration->collectives = std::move(constants->collectives);
+  calibration->constants = std::move(constants->constants);
+  calibration->constant_files = std::move(constants->files);
+  calibration->given = constant_rules->rules;
   return calibration;
 }
 
@@ -47,29 +48,34 @@ std::optional<std::string> text_of(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+std::vector<FileText> files_of(const Calibration& calibration) {
+  std::vector<FileText> files = calibration.constant_files;
+  for (const CalibratedFile& file : calibration.files) files.push_back({file.name, file_text(file)});
+  return files;
+}
+
 // Says which files would change; an answer only if none does.
-int check(const Calibration& calibration, const std::string& folder) {
+int check(std::span<const FileText> files, const std::string& folder) {
   int different = 0;
-  for (const CalibratedFile& file : calibration.files) {
+  for (const FileText& file : files) {
     const std::string path = fmt::format("{}/{}.yaml", folder, file.name);
-    if (text_of(path) == file_text(file)) continue;
+    if (text_of(path) == file.text) continue;
     fmt::print(stderr, "foretrain: {} is not what the measurements give\n", path);
     ++different;
   }
   if (different == 0) return kAnswered;
-  return fail(fmt::format("{} of {} files differ; `foretrain calibrate --out {}` writes them", different,
-                          calibration.files.size(), folder));
+  return fail(fmt::format("{} of {} files differ; `foretrain calibrate --out {}` writes them", different, files.size(),
+                          folder));
 }
 
-int write(const Calibration& calibration, const std::string& folder) {
+int write(std::span<const FileText> files, const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  for (const CalibratedFile& file : calibration.files) {
+  for (const FileText& file : files) {
     const std::string path = fmt::format("{}/{}.yaml", folder, file.name);
-    const std::string text = file_text(file);
-    if (text_of(path) == text) continue;
+    if (text_of(path) == file.text) continue;
     std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-    if (!(stream << text) || !stream.flush()) return fail(fmt::format("cannot write {}", path));
+    if (!(stream << file.text) || !stream.flush()) return fail(fmt::format("cannot write {}", path));
     fmt::print(stderr, "wrote {}\n", path);
   }
   return kAnswered;
@@ -90,21 +96,23 @@ int calibrate_all(const CalibrateOptions& options) {
                                  {options.csv, [&] { return calibration_csv(*calibration); }}});
   if (delivered != kAnswered) return delivered;
   const std::string folder = options.out.empty() ? data->path + "/hardware/calibrated" : options.out;
-  if (options.check) return check(*calibration, folder);
-  return options.out.empty() ? kAnswered : write(*calibration, folder);
+  const std::vector<FileText> files = files_of(*calibration);
+  if (options.check) return check(files, folder);
+  return options.out.empty() ? kAnswered : write(files, folder);
 }
 
 }  // namespace
 
 Command calibrate_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("calibrate", "fit the cost curves to measured kernels");
+  CLI::App& parser =
+      *program.add_subcommand("calibrate", "fit the cost curves to measured kernels, collectives and copies");
   const auto options = std::make_shared<CalibrateOptions>();
   parser
       .add_option("--measurements", options->measurements,
                   "further files or folders of measurements (CSV, YAML), beside hardware/measurements")
       ->type_name("PATH")
       ->allow_extra_args(false);
-  parser.add_option("--out", options->out, "write the files of achieved rates to this folder")->type_name("DIR");
+  parser.add_option("--out", options->out, "write the files to this folder")->type_name("DIR");
   parser.add_flag("--check", options->check,
                   "fail (exit status 2) unless the files of hardware/calibrated, or of --out, are up to date");
   parser.add_flag("--all", options->every, "list every figure, not only those that measurements speak of");
@@ -120,8 +128,8 @@ Command calibrate_command(CLI::App& program) {
       "  foretrain calibrate                                   how good are the fits, and where is no data?\n"
       "  foretrain calibrate --out hardware/calibrated         write the files\n"
       "  tools/measure-kernels.py > my-gpu.csv && foretrain calibrate --measurements my-gpu.csv --out mine\n"
-      "collectives.yaml and links.yaml are compared with measurements and not written.\n"
-      "hardware/measurements/README.md has the format of the measurements.");
+      "It writes the achieved rates of every card, and collectives.yaml, hosts.yaml and links.yaml.\n"
+      "hardware/measurements/README.md has the format of the measurements and of the rules.");
   return {&parser, [options] { return calibrate_all(*options); }};
 }
 

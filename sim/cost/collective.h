@@ -54,6 +54,8 @@ struct CollectiveConstants {
 
 // Reads the file; nullopt after reporting what is wrong with it.
 std::optional<CollectiveConstants> load_collective_constants(const DataFolder& data, Diagnostics& diagnostics);
+// The same of a file already parsed.
+std::optional<CollectiveConstants> read_collective_constants(const config::Node& file, Diagnostics& diagnostics);
 
 // The constants of the network that a cluster's nodes talk over. EFA's versions are told by the GPU's architecture:
 // AWS pairs v1 with Volta and Ampere, v2 and v3 with Hopper, v4 with Blackwell.

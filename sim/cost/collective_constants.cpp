@@ -52,12 +52,14 @@ class Section {
 }  // namespace
 
 std::optional<CollectiveConstants> load_collective_constants(const DataFolder& data, Diagnostics& diagnostics) {
-  const int errors_before = diagnostics.error_count();
   const auto file = config::parse_yaml_file(data.path + "/hardware/calibrated/collectives.yaml", diagnostics);
-  if (!file) return std::nullopt;
+  return file ? read_collective_constants(*file, diagnostics) : std::nullopt;
+}
 
+std::optional<CollectiveConstants> read_collective_constants(const config::Node& file, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
   CollectiveConstants c;
-  config::MapReader reader(*file, diagnostics, "collectives");
+  config::MapReader reader(file, diagnostics, "collectives");
   {
     Section latency(reader, "latency", diagnostics);
     c.ring_base_us = latency.number("ring_base", kMicroseconds);

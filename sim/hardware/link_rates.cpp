@@ -26,6 +26,11 @@ bool ByGeneration::empty() const {
   return std::none_of(values_.begin(), values_.end(), [](const auto& v) { return v.has_value(); });
 }
 
+double* ByGeneration::own(int generation) {
+  std::optional<double>& value = values_.at(static_cast<std::size_t>(generation));
+  return value ? &*value : nullptr;
+}
+
 double ByGeneration::at(int generation) const {
   const int last = static_cast<int>(values_.size()) - 1;
   for (int g = std::clamp(generation, 0, last); g >= 0; --g)
@@ -48,12 +53,14 @@ ByGeneration read_by_generation(config::MapReader& parent, std::string_view key,
 }
 
 std::optional<LinkRates> load_link_rates(const DataFolder& data, Diagnostics& diagnostics) {
-  const int errors_before = diagnostics.error_count();
   const auto file = config::parse_yaml_file(data.path + "/hardware/calibrated/links.yaml", diagnostics);
-  if (!file) return std::nullopt;
+  return file ? read_link_rates(*file, diagnostics) : std::nullopt;
+}
 
+std::optional<LinkRates> read_link_rates(const config::Node& file, Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
   LinkRates rates;
-  config::MapReader reader(*file, diagnostics, "links");
+  config::MapReader reader(file, diagnostics, "links");
   {
     config::MapReader nvlink(section(reader, "nvlink"), diagnostics, "nvlink");
     rates.nvlink_fraction = read_by_generation(nvlink, "fraction", 1.0, diagnostics);

@@ -17,6 +17,8 @@ class ByGeneration {
   bool empty() const;
   // Precondition: not empty().
   double at(int generation) const;
+  // What was set for this very generation, or nullptr. Precondition of it and of set(): 0 <= generation < 10.
+  double* own(int generation);
 
  private:
   std::array<std::optional<double>, 10> values_{};
@@ -41,8 +43,12 @@ struct LinkRates {
 std::optional<LinkRates> load_link_rates(const DataFolder& data, Diagnostics& diagnostics);
 
 namespace config {
+struct Node;
 class MapReader;
-}
+}  // namespace config
+// The same of a file already parsed.
+std::optional<LinkRates> read_link_rates(const config::Node& file, Diagnostics& diagnostics);
+
 // Reads {gen3: X, gen4: Y, ...} under `key`, each value times `scale`; at least one generation must be given.
 ByGeneration read_by_generation(config::MapReader& parent, std::string_view key, double scale,
                                 Diagnostics& diagnostics);

@@ -43,6 +43,42 @@ Json figure_json(const CalibratedFile& file, const CalibratedFigure& figure) {
   return json;
 }
 
+Json collectives_json(const CollectiveFit& fit) {
+  const auto error = [](const CollectiveError& e) { return Json{{"mean", e.mean}, {"median", e.median}}; };
+  Json json = {{"runs", fit.runs},
+               {"points", fit.points},
+               {"given_error", error(fit.given)},
+               {"written_error", error(fit.written)},
+               {"fitted_error", error(fit.fitted)},
+               {"left_out_error", error(fit.left_out)},
+               {"classes", Json::array()}};
+  for (const CollectiveFit::Class& c : fit.classes) {
+    json["classes"].push_back({{"name", c.name},
+                               {"runs", c.runs},
+                               {"points", c.points},
+                               {"given_error", c.given},
+                               {"fitted_error", c.fitted},
+                               {"left_out_error", c.left_out}});
+  }
+  return json;
+}
+
+Json constant_json(const ConstantRule& rule, const Calibration& calibration) {
+  Json json = {{"name", rule.name}, {"given", rule.value}};
+  for (const ConstantFit& fit : calibration.constants) {
+    if (fit.name != rule.name || fit.points == 0) continue;
+    json["fitted"] = fit.fitted;
+    json["points"] = fit.points;
+    json["machines"] = fit.systems;
+    json["at_bound"] = fit.at_bound;
+    json["written"] = rule.take_fit ? fit.fitted : rule.value;
+    return json;
+  }
+  json["points"] = 0;
+  json["written"] = rule.value;
+  return json;
+}
+
 }  // namespace
 
 std::string calibration_json(const Calibration& calibration) {
@@ -53,25 +89,9 @@ std::string calibration_json(const Calibration& calibration) {
       if (!figure.values.empty()) json["figures"].push_back(figure_json(file, figure));
     }
   }
-  const CollectiveFit& c = calibration.collectives;
-  json["collectives"] = {{"runs", c.runs},
-                         {"points", c.points},
-                         {"mean_error", c.mean_error},
-                         {"median_error", c.median_error},
-                         {"fitted_mean_error", c.fitted_mean_error},
-                         {"fitted_median_error", c.fitted_median_error},
-                         {"constants", Json::array()}};
-  for (const CollectiveConstant& k : c.constants) {
-    json["collectives"]["constants"].push_back(
-        {{"name", k.name}, {"value", k.value}, {"fitted", k.fitted}, {"points", k.points}});
-  }
-  json["hosts"] = Json::array();
-  for (const HostRate& r : calibration.hosts) {
-    Json rate = {
-        {"name", r.name}, {"median", r.fitted}, {"lowest", r.lowest}, {"highest", r.highest}, {"rows", r.rows}};
-    if (r.in_use) rate["in_use"] = *r.in_use;
-    json["hosts"].push_back(rate);
-  }
+  json["collectives"] = collectives_json(calibration.collectives);
+  json["constants"] = Json::array();
+  for (const ConstantRule& rule : calibration.given) json["constants"].push_back(constant_json(rule, calibration));
   return json.dump(1) + "\n";
 }
 

@@ -46,6 +46,19 @@ Measurements load(const std::string& path, Diagnostics& diagnostics) {
   return load_measurements(paths, data_folder(), diagnostics);
 }
 
+// The constants as the committed rules give them.
+struct Given {
+  explicit Given(Diagnostics& diagnostics)
+      : rules(*load_constant_rules(kMeasurements + "/constants.yaml", diagnostics)),
+        model{*read_collective_constants(given_constants(rules, "collectives", diagnostics), diagnostics),
+              *read_link_rates(given_constants(rules, "links", diagnostics), diagnostics)},
+        hosts(*read_host_rates(given_constants(rules, "hosts", diagnostics), diagnostics)) {}
+
+  ConstantRules rules;
+  CollectiveModel model;
+  HostRates hosts;
+};
+
 // The first thing wrong with a file of this text, without the folder.
 std::string first_error(const std::string& name, const std::string& text) {
   const Folder folder("foretrain-calibrate-test");
@@ -103,6 +116,16 @@ TEST_CASE("the committed files are what the committed measurements give, byte fo
   for (const CalibratedFile& file : calibration->files) {
     const std::string path = std::string(FORETRAIN_SOURCE_DIR) + "/hardware/calibrated/" + file.name + ".yaml";
     CHECK_MESSAGE(text_of(path) == file_text(file), path);
+  }
+  const std::vector<std::string> paths = {kMeasurements};
+  const auto rules_of_constants = load_constant_rules(kMeasurements + "/constants.yaml", diagnostics);
+  REQUIRE(rules_of_constants);
+  const auto constants = calibrate_constants(*rules_of_constants, paths, data_folder(), diagnostics);
+  REQUIRE(constants);
+  CHECK(constants->files.size() == 3);
+  for (const FileText& file : constants->files) {
+    const std::string path = std::string(FORETRAIN_SOURCE_DIR) + "/hardware/calibrated/" + file.name + ".yaml";
+    CHECK_MESSAGE(text_of(path) == file.text, path);
   }
   // And every file of achieved rates is written by it: no card refers to one that is not.
   const config::Catalogue gpus(std::string(FORETRAIN_SOURCE_DIR) + "/hardware/gpus", "GPU");
@@ -293,46 +316,115 @@ TEST_CASE("nccl-tests output is read in its several forms") {
 
 TEST_CASE("collectives: the committed runs are as near to the constants as the study found") {
   Diagnostics diagnostics;
+  const Given given(diagnostics);
   const std::vector<std::string> paths = {kMeasurements};
-  const auto runs = load_collective_runs(paths, data_folder(), diagnostics);
+  const auto runs = load_collective_runs(paths, data_folder(), given.model.rates, diagnostics);
   for (const Diagnostic& d : diagnostics.all()) MESSAGE(to_string(d));
   CHECK(diagnostics.all().empty());
   CHECK(runs.size() > 90);
-  const auto constants = load_collective_constants(data_folder(), diagnostics);
-  REQUIRE(constants);
-  const CollectiveFit fit = fit_collectives(runs, *constants);
+  const CollectiveFit fit = fit_collectives(runs, given.model, given.rules);
   CHECK(fit.points > 700);
-  CHECK(fit.mean_error < 0.15);
-  CHECK(fit.fitted_median_error <= fit.median_error);
+  CHECK(fit.given.mean < 0.15);
+  CHECK(fit.fitted.mean < fit.given.mean);
+  CHECK(fit.fitted.median < fit.given.median);
+  CHECK(fit.written.mean < 0.15);
+  std::size_t points = 0, runs_of_classes = 0;
+  for (const CollectiveFit::Class& c : fit.classes) {
+    points += c.points;
+    runs_of_classes += c.runs;
+  }
+  CHECK(points == fit.points);
+  CHECK(runs_of_classes == runs.size());
+  // Nothing leaves what is physical, and what no run feels stays where it was given.
+  for (const ConstantFit& c : fit.constants) {
+    CAPTURE(c.name);
+    const ConstantRule* rule = given.rules.find(c.name);
+    REQUIRE(rule);
+    CHECK(c.fitted >= rule->min * (1 - 1e-9));
+    CHECK(c.fitted <= rule->max * (1 + 1e-9));
+    if (c.points == 0) CHECK(c.fitted == doctest::Approx(rule->value).epsilon(0.02));
+  }
 }
 
-TEST_CASE("collectives: a constant that changed is found again") {
+TEST_CASE("collectives: constants and rates that changed are found again, and a class can be left out") {
   Diagnostics diagnostics;
+  const Given given(diagnostics);
   const std::vector<std::string> paths = {kMeasurements};
-  auto runs = load_collective_runs(paths, data_folder(), diagnostics);
-  const auto constants = load_collective_constants(data_folder(), diagnostics);
-  REQUIRE(constants);
-  CollectiveConstants truth = *constants;
-  truth.k0_us *= 1.5;
-  truth.nvls_base_us *= 0.8;
+  auto runs = load_collective_runs(paths, data_folder(), given.model.rates, diagnostics);
+  CollectiveModel truth = given.model;
+  truth.constants.k0_us *= 1.5;
+  truth.constants.nvls_base_us *= 0.8;
+  *truth.rates.nvlink_fraction.own(3) *= 0.9;
+  truth.rates.ethernet *= 0.8;
   for (CollectiveRun& run : runs) {
     run.driver = CollectiveRun::Driver::process;
+    const Cluster cluster(run.cluster->description(), truth.rates);
+    const GroupShape shape = shape_of(cluster, run.gpus);
     for (CollectiveRun::Point& point : run.points) {
-      point.seconds = collective_cost(run.op, Bytes{point.bytes}, run.shape, *run.cluster, truth).idle_time().value;
+      point.seconds = collective_cost(run.op, Bytes{point.bytes}, shape, cluster, truth.constants).idle_time().value;
     }
   }
   for (std::size_t i = 0; i < runs.size(); i += 9) {  // and some wild ones
     for (CollectiveRun::Point& point : runs[i].points) point.seconds *= 3;
   }
-  const CollectiveFit fit = fit_collectives(runs, *constants);
+  CollectiveFit fit = fit_collectives(runs, given.model, given.rules);
   const auto fitted = [&](const std::string& name) {
     return std::find_if(fit.constants.begin(), fit.constants.end(), [&](const auto& c) { return c.name == name; })
         ->fitted;
   };
-  CHECK(fitted("bandwidth_protocol.base") == doctest::Approx(27).epsilon(0.05));
-  CHECK(fitted("nvls.base_us") == doctest::Approx(28).epsilon(0.05));
-  CHECK(fitted("networks.roce.latency") == doctest::Approx(10).epsilon(0.1));
-  CHECK(fit.fitted_median_error < fit.median_error);
+  CHECK(fitted("collectives.bandwidth_protocol.base") == doctest::Approx(27).epsilon(0.05));
+  CHECK(fitted("collectives.nvls.base_us") == doctest::Approx(28).epsilon(0.05));
+  CHECK(fitted("collectives.networks.roce.latency") == doctest::Approx(10).epsilon(0.1));
+  CHECK(fitted("links.nvlink.fraction.gen3") == doctest::Approx(0.783 * 0.9).epsilon(0.02));
+  CHECK(fitted("links.nic.ethernet") == doctest::Approx(0.94 * 0.8).epsilon(0.03));
+  CHECK(fit.fitted.median < fit.given.median);
+  CHECK(fit.fitted.median < 0.01);
+  CHECK(fit.left_out.mean == 0.0);
+
+  // Leaving out: A100 machines are told nothing of their own NVLink, so they keep the given rate.
+  std::erase_if(runs, [](const CollectiveRun& run) { return run.name != "A100 NVSwitch" && run.name != "V100 mesh"; });
+  fit = fit_collectives(runs, given.model, given.rules);
+  leave_out_classes(runs, given.model, given.rules, fit);
+  REQUIRE(fit.classes.size() == 2);
+  CHECK(fit.left_out.mean > fit.fitted.mean);
+  for (const CollectiveFit::Class& c : fit.classes) CHECK(c.left_out >= c.fitted * 0.99);
+}
+
+TEST_CASE("constants: the files say what is given and what is fitted, and rules are checked") {
+  const Folder folder("foretrain-constants-test");
+  Diagnostics diagnostics;
+  const auto rules = load_constant_rules(
+      folder.file("c.yaml",
+                  "hosts:\n  about: Rates.\n  copy:\n    pinned:\n      gen3: {value: 12.0, take: fit}\n"
+                  "      gen4: {value: 26.0, note: as published}\n      gen5: {value: 55, take: fit}\n    kind: x16\n"
+                  "    source: \"a: b\"\n"),
+      diagnostics);
+  REQUIRE(rules);
+  const std::vector<ConstantFit> fits = {{"hosts.copy.pinned.gen3", 12.8412, 3, {"a", "b"}, false, ""},
+                                         {"hosts.copy.pinned.gen4", 20, 1, {"a"}, true, ""}};
+  const std::vector<std::string> notes = {"A note."};
+  const std::string text = constant_file_text(*rules, "hosts", fits, notes);
+  CHECK(text.starts_with("# Rates.\n#\n# Written by"));
+  CHECK(text.find("# A note.\n") != std::string::npos);
+  CHECK(text.find("    gen3: 12.8  # fit of 3 points of 2 machines; given 12.0\n") != std::string::npos);
+  CHECK(text.find("    gen4: 26.0  # given; 1 point of 1 machine says 20, at the bound of what is physical; as "
+                  "published\n") != std::string::npos);
+  CHECK(text.find("    gen5: 55  # given: not measured here\n") != std::string::npos);
+  CHECK(text.ends_with("  kind: x16\n  source: \"a: b\"\n"));
+  const config::Node given = given_constants(*rules, "hosts", diagnostics);
+  CHECK(given.find("copy")->find("pinned")->find("gen3")->scalar() == "12.0");
+  CHECK(diagnostics.all().empty());
+
+  const auto error = [&](const std::string& yaml) {
+    Diagnostics wrong;
+    CHECK_FALSE(load_constant_rules(folder.file("w.yaml", yaml), wrong));
+    return wrong.all().empty() ? "" : to_string(wrong.all().front());
+  };
+  CHECK(error("other: {a: {value: 1}}\n").find("'other' is not a map named") != std::string::npos);
+  CHECK(error("links: {a: {value: 1, min: 2}}\n").find("not from 2 to") != std::string::npos);
+  CHECK(error("links: {a: {value: -1}}\n").find("links.a.value") != std::string::npos);
+  CHECK(error("links: {a: {value: 1, take: fitt}}\n").find("did you mean 'fit'") != std::string::npos);
+  CHECK(error("links: {a: [1]}\n").find("must be a constant") != std::string::npos);
 }
 
 TEST_CASE("collectives: wrong runs are named with their place") {
@@ -349,7 +441,8 @@ TEST_CASE("collectives: wrong runs are named with their place") {
       run.replace(run.find(what), what.size(), change.substr(equals + 1));
     }
     const std::vector<std::string> paths = {folder.file("runs.yaml", run)};
-    const auto runs = load_collective_runs(paths, data_folder(), diagnostics);
+    const auto links = load_link_rates(data_folder(), diagnostics);
+    const auto runs = load_collective_runs(paths, data_folder(), *links, diagnostics);
     if (diagnostics.all().empty()) return std::string(runs.size() == 1 ? "good" : "nothing");
     CHECK(runs.empty());
     return to_string(diagnostics.all().front()).substr(folder.path().size() + 1);
@@ -366,27 +459,42 @@ TEST_CASE("collectives: wrong runs are named with their place") {
   CHECK(error("", "note: n").find("either points or a log") != std::string::npos);
 }
 
-TEST_CASE("hosts: medians by link, generation and code; links.yaml agrees") {
+TEST_CASE("hosts: medians by link, generation and code") {
   Diagnostics diagnostics;
+  const Given given(diagnostics);
   const std::vector<std::string> paths = {kMeasurements};
   const HostMeasurements rows = load_host_measurements(paths, diagnostics);
-  const auto links = load_link_rates(data_folder(), diagnostics);
   for (const Diagnostic& d : diagnostics.all()) MESSAGE(to_string(d));
   CHECK(diagnostics.all().empty());
-  REQUIRE(links);
-  const auto rates = fit_hosts(rows, *links);
+  const std::vector<ConstantFit> fits = fit_hosts(rows, given.hosts);
   std::size_t compared = 0;
-  for (const HostRate& r : rates) {
-    CAPTURE(r.name);
-    CHECK(r.lowest <= r.fitted);
-    CHECK(r.fitted <= r.highest);
-    if (!r.in_use) continue;
+  for (const ConstantFit& f : fits) {
+    CAPTURE(f.name);
+    const ConstantRule* rule = given.rules.find(f.name);
+    REQUIRE(rule);
+    CHECK(f.points > 0);
+    CHECK(!f.systems.empty());
+    if (!f.name.starts_with("links.pcie.copy")) continue;
     ++compared;
-    CHECK(*r.in_use == doctest::Approx(r.fitted).epsilon(0.08));
+    CHECK(rule->value == doctest::Approx(f.fitted).epsilon(0.08));
   }
   CHECK(compared == 3);
 
   const Folder folder("foretrain-hosts-test");
+  const std::vector<std::string> good = {folder.file(
+      "g.yaml",
+      "transfers:\n- {link: nvme-read, generation: 4, gbs: 2, queue_depth: 4, block_kib: 256, busy_gbs: 6, source: s}\n"
+      "optimizers:\n- {code: deepspeed, cpu: c, cores: 10, dram_gbs: 280, params_b: 1, time_s: 0.5, source: s}\n")};
+  const std::vector<ConstantFit> own = fit_hosts(load_host_measurements(good, diagnostics), given.hosts);
+  REQUIRE(own.size() == 3);
+  CHECK(own[0].name == "hosts.adam.deepspeed.core_ns");
+  CHECK(own[0].fitted == doctest::Approx(5.0));
+  CHECK(own[1].name == "hosts.adam.deepspeed.dram_fraction");
+  CHECK(own[1].fitted == doctest::Approx(0.2));
+  CHECK(own[2].name == "hosts.nvme.half_in_flight_kib");
+  CHECK(own[2].fitted == doctest::Approx(2048));  // a third of the rate with 1 MiB in flight
+  CHECK(diagnostics.all().empty());
+
   const std::vector<std::string> wrong = {folder.file(
       "h.yaml", "transfers:\n- {link: pcie, generation: 4, gbs: -1, source: s}\n- {link: pci, source: s}\n")};
   CHECK(load_host_measurements(wrong, diagnostics).transfers.empty());
