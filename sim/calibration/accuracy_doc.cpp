@@ -182,6 +182,27 @@ std::string summary(const AccuracyPage& page, const std::vector<Run>& runs) {
   return text + "\n";
 }
 
+std::string sources_left_out(const AccuracyPage& page) {
+  if (page.left_out.empty()) return "";
+  std::vector<LeftOut> worst(page.left_out.begin(), page.left_out.end());
+  const MeanLeftOut mean = mean_of(worst);
+  std::string text = fmt::format(
+      "## Sources that the fit has not seen\n\n"
+      "The few factors of `hardware/calibrated/steps.yaml` are fitted to these runs. Fitted to all sources but one, "
+      "they\n"
+      "predict that one {} off on average, {} if it is seen (mean over {} sources): {:.2f} times.\n\n",
+      percent(mean.error_out), percent(mean.error_in), worst.size(), mean.error_out / std::max(mean.error_in, 1e-9));
+  std::stable_sort(worst.begin(), worst.end(), [](const LeftOut& a, const LeftOut& b) {
+    return a.error_out - a.error_in > b.error_out - b.error_in;
+  });
+  worst.resize(std::min<std::size_t>(worst.size(), 8));
+  std::vector<std::vector<std::string>> rows;
+  for (const LeftOut& r : worst) {
+    rows.push_back({r.source, std::to_string(r.rows), percent(r.error_in), percent(r.error_out)});
+  }
+  return text + "Those that lose most:\n\n" + table({"source", "runs", "seen", "not seen"}, rows);
+}
+
 std::string error_bars(const AccuracyPage& page, const Coverage& coverage) {
   std::string text = "## Error bars\n\n";
   text +=
@@ -385,6 +406,7 @@ std::string accuracy_markdown(const AccuracyPage& page) {
       "Written by `foretrain validate --markdown`; do not edit. Predictions beside published runs of training\n"
       "(tests/validation/measured). An error is predicted / measured - 1: negative is predicted too fast.\n\n";
   text += summary(page, runs);
+  text += sources_left_out(page);
   text += error_bars(page, coverage);
   text += by_source(page, runs, coverage);
   text += "## By GPU\n\n" + groups_table("GPU", runs, groups_by(runs, &RunTraits::gpu));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/calibration/confidence.h"
+#include "sim/calibration/step_fit.h"
 
 namespace foretrain {
 
@@ -38,6 +39,7 @@ struct AccuracyPage {
   const std::map<std::string, std::string>& flags;  // runs that look wrong, with the reason
   const ErrorBars& bars;                            // of these very runs
   std::span<const Peer> peers;
+  std::span<const LeftOut> left_out = {};  // of the fit of step factors; nothing is said without
 };
 std::string accuracy_markdown(const AccuracyPage& page);
 

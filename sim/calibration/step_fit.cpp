@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "sim/base/parallel.h"
 
@@ -102,6 +104,82 @@ double mean_error(const std::vector<StepObservation>& observations, const std::v
   return mean;
 }
 
+Eigen::Index index(std::size_t i) { return static_cast<Eigen::Index>(i); }
+
+Eigen::VectorXd logarithms(const std::vector<FittedFactor>& fitted) {
+  Eigen::VectorXd x(index(fitted.size()));
+  for (std::size_t j = 0; j < fitted.size(); ++j) x(index(j)) = std::log(fitted[j].value);
+  return x;
+}
+
+// Three widths are the bound of what is plausible.
+Eigen::VectorXd bounded(const std::vector<FittedFactor>& fitted, Eigen::VectorXd x) {
+  for (std::size_t j = 0; j < fitted.size(); ++j) {
+    x(index(j)) = std::clamp(x(index(j)), -3 * fitted[j].prior_width, 3 * fitted[j].prior_width);
+  }
+  return x;
+}
+
+// Three decimals say all that the data can; what is written is what is used.
+void set_logarithms(StepFit& fit, const Eigen::VectorXd& x) {
+  for (std::size_t j = 0; j < fit.fitted.size(); ++j) {
+    FittedFactor& f = fit.fitted[j];
+    f.value = std::round(std::exp(x(index(j))) * 1000.0) / 1000.0;
+    slot(fit.factors, f) = f.value;
+  }
+}
+
+// The logarithms of predicted over measured time of each observation, and how they change with the logarithms of the
+// factors; few concern one.
+struct Linear {
+  std::vector<double> residuals;
+  std::vector<std::vector<std::pair<Eigen::Index, double>>> derivatives;
+};
+
+Linear linearised(const std::vector<StepObservation>& observations, const Environment& environment, const StepFit& fit,
+                  int threads) {
+  constexpr double kStep = 0.02;
+  Linear linear{residuals(observations, environment, fit.factors, threads), {}};
+  linear.derivatives.resize(observations.size());
+  parallel_for(observations.size(), threads, [&](std::size_t i) {
+    for (std::size_t j = 0; j < fit.fitted.size(); ++j) {
+      if (!concerns(fit.fitted[j], observations[i].subject)) continue;
+      StepFactors moved = fit.factors;
+      slot(moved, fit.fitted[j]) *= std::exp(kStep);
+      const double change = log_ratio(observations[i], environment, moved) - linear.residuals[i];
+      linear.derivatives[i].emplace_back(index(j), change / kStep);
+    }
+  });
+  return linear;
+}
+
+// One step of Gauss-Newton at x with Huber weights; `linear` is of the point `at`. Rows of the source `without` do not
+// count.
+Eigen::VectorXd step_from(const std::vector<StepObservation>& observations, const std::vector<FittedFactor>& fitted,
+                          const Linear& linear, const Eigen::VectorXd& at, const Eigen::VectorXd& x,
+                          const std::map<std::string, int>& rows, std::string_view without) {
+  const Eigen::Index n = index(fitted.size());
+  Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(n, n);
+  Eigen::VectorXd gradient = Eigen::VectorXd::Zero(n);
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    if (!without.empty() && observations[i].source == without) continue;
+    double r = linear.residuals[i];
+    for (const auto& [j, d] : linear.derivatives[i]) r += d * (x(j) - at(j));
+    const double huber = std::min(1.0, kHuber / std::max(std::abs(r), 1e-12));
+    const double weight = huber / (kSourceSpread * kSourceSpread * rows.at(observations[i].source));
+    for (const auto& [j, dj] : linear.derivatives[i]) {
+      gradient(j) += weight * dj * r;
+      for (const auto& [k, dk] : linear.derivatives[i]) normal(j, k) += weight * dj * dk;
+    }
+  }
+  for (std::size_t j = 0; j < fitted.size(); ++j) {
+    const double precision = 1.0 / std::pow(fitted[j].prior_width, 2);
+    normal(index(j), index(j)) += precision;
+    gradient(index(j)) += precision * x(index(j));
+  }
+  return -normal.ldlt().solve(gradient);
+}
+
 }  // namespace
 
 std::vector<StepObservation> load_observations(const DataFolder& data, Diagnostics& diagnostics) {
@@ -143,65 +221,38 @@ StepFit fit_step_factors(const std::vector<StepObservation>& observations, const
                          int threads) {
   StepFit fit;
   fit.fitted = factors_of(observations);
-  const auto n = static_cast<Eigen::Index>(fit.fitted.size());
   const std::map<std::string, int> rows = rows_of_sources(observations);
-  std::vector<double> r = residuals(observations, environment, {}, threads);
-  fit.error_before = mean_error(observations, r);
-
-  Eigen::VectorXd x = Eigen::VectorXd::Zero(n);  // logarithms of the factors
+  fit.error_before = mean_error(observations, residuals(observations, environment, {}, threads));
+  Eigen::VectorXd x = logarithms(fit.fitted);
   constexpr int kIterations = 5;
-  constexpr double kStep = 0.02;
   for (int iteration = 0; iteration < kIterations; ++iteration) {
-    Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(n, n);
-    Eigen::VectorXd gradient = Eigen::VectorXd::Zero(n);
-    // One row of derivatives an observation; few factors concern it.
-    std::vector<std::vector<std::pair<Eigen::Index, double>>> derivatives(observations.size());
-    parallel_for(observations.size(), threads, [&](std::size_t i) {
-      for (Eigen::Index j = 0; j < n; ++j) {
-        const FittedFactor& f = fit.fitted[static_cast<std::size_t>(j)];
-        if (!concerns(f, observations[i].subject)) continue;
-        StepFactors moved = fit.factors;
-        slot(moved, f) *= std::exp(kStep);
-        derivatives[i].emplace_back(j, (log_ratio(observations[i], environment, moved) - r[i]) / kStep);
-      }
-    });
-    for (std::size_t i = 0; i < observations.size(); ++i) {
-      const double huber = std::min(1.0, kHuber / std::max(std::abs(r[i]), 1e-12));
-      const double weight = huber / (kSourceSpread * kSourceSpread * rows.at(observations[i].source));
-      for (const auto& [j, dj] : derivatives[i]) {
-        gradient(j) += weight * dj * r[i];
-        for (const auto& [k, dk] : derivatives[i]) normal(j, k) += weight * dj * dk;
-      }
-    }
-    for (Eigen::Index j = 0; j < n; ++j) {
-      const double precision = 1.0 / std::pow(fit.fitted[static_cast<std::size_t>(j)].prior_width, 2);
-      normal(j, j) += precision;
-      gradient(j) += precision * x(j);
-    }
-    x -= normal.ldlt().solve(gradient);
-    for (Eigen::Index j = 0; j < n; ++j) {
-      FittedFactor& f = fit.fitted[static_cast<std::size_t>(j)];
-      // Three widths are the bound of what is plausible.
-      x(j) = std::clamp(x(j), -3 * f.prior_width, 3 * f.prior_width);
-      // Three decimals say all that the data can; what is written is what is used.
-      f.value = std::round(std::exp(x(j)) * 1000.0) / 1000.0;
-      slot(fit.factors, f) = f.value;
-    }
-    r = residuals(observations, environment, fit.factors, threads);
+    const Linear linear = linearised(observations, environment, fit, threads);
+    x = bounded(fit.fitted, x + step_from(observations, fit.fitted, linear, x, x, rows, {}));
+    set_logarithms(fit, x);
   }
-  fit.error_after = mean_error(observations, r);
+  fit.error_after = mean_error(observations, residuals(observations, environment, fit.factors, threads));
   return fit;
 }
 
-std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const Environment& environment,
-                                       int threads) {
-  const StepFit all = fit_step_factors(observations, environment, threads);
+std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const StepFit& fit,
+                                       const Environment& environment, int threads) {
+  const std::map<std::string, int> rows = rows_of_sources(observations);
+  const Linear linear = linearised(observations, environment, fit, threads);
+  const Eigen::VectorXd all = logarithms(fit.fitted);
   std::vector<LeftOut> results;
-  for (const auto& [source, rows] : rows_of_sources(observations)) {
-    std::vector<StepObservation> others, own;
-    for (const StepObservation& o : observations) (o.source == source ? own : others).push_back(o);
-    const StepFit without = fit_step_factors(others, environment, threads);
-    results.push_back({source, rows, mean_error(own, residuals(own, environment, all.factors, threads)),
+  for (const auto& [source, count] : rows) {
+    StepFit without = fit;
+    Eigen::VectorXd x = all;
+    constexpr int kIterations = 12;
+    for (int i = 0; i < kIterations; ++i) {
+      x = bounded(fit.fitted, x + step_from(observations, fit.fitted, linear, all, x, rows, source));
+    }
+    set_logarithms(without, x);
+    std::vector<StepObservation> own;
+    for (const StepObservation& o : observations) {
+      if (o.source == source) own.push_back(o);
+    }
+    results.push_back({source, count, mean_error(own, residuals(own, environment, fit.factors, threads)),
                        mean_error(own, residuals(own, environment, without.factors, threads))});
   }
   return results;
@@ -227,6 +278,58 @@ std::string to_yaml(const StepFit& fit, const std::vector<StepObservation>& obse
     for (const auto& [owner, of] : owners) text += fmt::format("  {}: {{{}rows: {}}}\n", owner, of.first, of.second);
   }
   return text;
+}
+
+MeanLeftOut mean_of(const std::vector<LeftOut>& results) {
+  MeanLeftOut mean;
+  for (const LeftOut& r : results) {
+    mean.error_in += r.error_in / static_cast<double>(results.size());
+    mean.error_out += r.error_out / static_cast<double>(results.size());
+  }
+  return mean;
+}
+
+std::string to_yaml(const std::vector<LeftOut>& results) {
+  const MeanLeftOut mean = mean_of(results);
+  std::string text = fmt::format(
+      "# Written by `foretrain calibrate --leave-out`; do not edit. Mean error of the step times of each source of\n"
+      "# published runs, with the factors of steps.yaml fitted to all sources, and to all but this one.\n"
+      "fitted: {:.4f}\nleft_out: {:.4f}\nsources:\n",
+      mean.error_in, mean.error_out);
+  for (const LeftOut& r : results) {
+    text += fmt::format("  {}: {{rows: {}, fitted: {:.4f}, left_out: {:.4f}}}\n", r.source, r.rows, r.error_in,
+                        r.error_out);
+  }
+  return text;
+}
+
+std::vector<LeftOut> load_left_out(const DataFolder& data, Diagnostics& diagnostics) {
+  const std::string path = data.path + "/hardware/calibrated/leave_out.yaml";
+  std::vector<LeftOut> results;
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed)) return results;
+  const auto document = config::parse_yaml_file(path, diagnostics);
+  if (!document) return results;
+  constexpr config::Range kError{0, 100};
+  config::MapReader file(*document, diagnostics, "leave_out");
+  for (const char* total : {"fitted", "left_out"}) file.required_number(total, config::Unit::count, kError);
+  const config::Node* sources = file.node("sources");
+  if (sources == nullptr || !sources->is_map()) {
+    file.error("sources", "sources must be a map from the names of sources to their errors");
+  } else {
+    for (const config::Node::Entry& entry : sources->map()) {
+      config::MapReader source(entry.value, diagnostics, entry.key);
+      LeftOut result;
+      result.source = entry.key;
+      result.rows = static_cast<int>(source.required_integer("rows", {1, 1e6}));
+      result.error_in = source.required_number("fitted", config::Unit::count, kError);
+      result.error_out = source.required_number("left_out", config::Unit::count, kError);
+      source.finish();
+      results.push_back(result);
+    }
+  }
+  file.finish();
+  return results;
 }
 
 }  // namespace foretrain

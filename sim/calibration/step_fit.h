@@ -41,14 +41,25 @@ struct StepFit {
 // allows. Deterministic for any number of threads.
 StepFit fit_step_factors(const std::vector<StepObservation>& observations, const Environment& environment, int threads);
 
-// Mean error of each source when its own rows are left out of the fit, beside the error with them in.
+// Mean error of each source when its own rows are left out of the fit, beside the error with them in. `fit` is of all
+// observations. The fits without a source start from it and take the predictions to be linear in the logarithms of the
+// factors there (they move by a few per cent), so that leaving a source out costs no simulation but its own rows, which
+// are simulated in full.
 struct LeftOut {
   std::string source;
   int rows = 0;
   double error_in = 0, error_out = 0;
 };
-std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const Environment& environment,
-                                       int threads);
+std::vector<LeftOut> leave_sources_out(const std::vector<StepObservation>& observations, const StepFit& fit,
+                                       const Environment& environment, int threads);
+struct MeanLeftOut {
+  double error_in = 0, error_out = 0;
+};
+MeanLeftOut mean_of(const std::vector<LeftOut>& results);  // every source counted alike
+
+// The text of hardware/calibrated/leave_out.yaml, and what it says; empty if there is no such file.
+std::string to_yaml(const std::vector<LeftOut>& results);
+std::vector<LeftOut> load_left_out(const DataFolder& data, Diagnostics& diagnostics);
 
 // The text of hardware/calibrated/steps.yaml.
 std::string to_yaml(const StepFit& fit, const std::vector<StepObservation>& observations);

@@ -119,7 +119,7 @@ Command calibrate_command(CLI::App& program) {
   parser.add_flag("--software", options->software,
                   "fit steps.yaml instead: what whole published steps make of kernel rates and framework profiles");
   parser.add_flag("--leave-out", options->leave_out,
-                  "as --software, and the error of each source when the fit does not see it (minutes)");
+                  "as --software, and the error of each source when the fit does not see it (leave_out.yaml)");
   add_output_options(parser, *options);
   add_data_option(parser, *options);
   add_threads_option(parser, *options);

@@ -12,14 +12,26 @@ namespace foretrain::cli {
 namespace {
 
 void print_left_out(const std::vector<LeftOut>& results) {
-  double in = 0, out = 0;
   fmt::print("{:<30} {:>5} {:>10} {:>10}\n", "source", "rows", "fitted", "left out");
   for (const LeftOut& r : results) {
     fmt::print("{:<30} {:>5} {:>8.1f} % {:>8.1f} %\n", r.source, r.rows, 100 * r.error_in, 100 * r.error_out);
-    in += r.error_in / static_cast<double>(results.size());
-    out += r.error_out / static_cast<double>(results.size());
   }
-  fmt::print("{:<30} {:>5} {:>8.1f} % {:>8.1f} %\n", "mean of sources", "", 100 * in, 100 * out);
+  const MeanLeftOut mean = mean_of(results);
+  fmt::print("{:<30} {:>5} {:>8.1f} % {:>8.1f} %\n", "mean of sources", "", 100 * mean.error_in, 100 * mean.error_out);
+}
+
+// Compares or writes one file of a folder.
+int settle(const std::string& folder, const char* name, const std::string& text, const SoftwareFitOptions& options) {
+  const std::string path = fmt::format("{}/{}", folder, name);
+  if (options.check) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string present(std::istreambuf_iterator<char>(file), {});
+    return present == text ? kAnswered : fail(fmt::format("{} is not what the published runs give", path));
+  }
+  if (options.out.empty()) return kAnswered;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (!(file << text) || !file.flush()) return fail(fmt::format("cannot write {}", path));
+  return kAnswered;
 }
 
 }  // namespace
@@ -35,19 +47,14 @@ int calibrate_software(const SoftwareFitOptions& options, const DataFolder& data
   const std::string text = to_yaml(fit, observations);
   fmt::print("{}\nmean error, every source counted alike: {:.2f} % with all factors 1, {:.2f} % fitted\n", text,
              100 * fit.error_before, 100 * fit.error_after);
-  if (options.leave_out) print_left_out(leave_sources_out(observations, *environment, options.threads));
-
   const std::string folder = options.out.empty() ? data.path + "/hardware/calibrated" : options.out;
-  const std::string path = folder + "/steps.yaml";
-  if (options.check) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string present(std::istreambuf_iterator<char>(file), {});
-    return present == text ? kAnswered : fail(fmt::format("{} is not what the published runs give", path));
+  if (options.leave_out) {
+    const std::vector<LeftOut> left_out = leave_sources_out(observations, fit, *environment, options.threads);
+    print_left_out(left_out);
+    if (const int status = settle(folder, "leave_out.yaml", to_yaml(left_out), options); status != kAnswered)
+      return status;
   }
-  if (options.out.empty()) return kAnswered;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!(file << text) || !file.flush()) return fail(fmt::format("cannot write {}", path));
-  return kAnswered;
+  return settle(folder, "steps.yaml", text, options);
 }
 
 }  // namespace foretrain::cli

@@ -50,6 +50,7 @@ int validate_files(const ValidateOptions& options) {
   const auto environment = files ? load_environment(*data, diagnostics) : std::nullopt;
   const auto flags = options.flags.empty() ? Flags() : load_flags(options.flags, diagnostics);
   const auto peers = options.peers.empty() ? std::vector<Peer>() : load_peers(options.peers, diagnostics);
+  const auto left_out = data ? load_left_out(*data, diagnostics) : std::vector<LeftOut>();
   print(diagnostics, options.quiet);
   if (!environment || !flags || !peers) return kBadInput;
 
@@ -62,7 +63,7 @@ int validate_files(const ValidateOptions& options) {
                {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},
                {options.markdown, [&] {
                   const ErrorBars bars = error_bars_of(*files, validation, *flags);
-                  return accuracy_markdown({*files, validation, *flags, bars, *peers});
+                  return accuracy_markdown({*files, validation, *flags, bars, *peers, left_out});
                 }}});
   for (const Comparison& c : validation.cases) {
     if (!c.failure.empty()) fmt::print(stderr, "foretrain: internal error in {}: {}\n", c.name, c.failure);

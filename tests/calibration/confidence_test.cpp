@@ -298,13 +298,16 @@ TEST_CASE("the accuracy page says what the validation says") {
 
   const std::vector<Peer> peers = {
       {"Rival", "the same rows", "none", "https://example.org", true, 0.33, {"one-source"}}};
-  const std::string page = accuracy_markdown({files, validation, flags, bars, peers});
+  const std::vector<LeftOut> left_out = {{"one-source", 2, 0.1, 0.13}};
+  const std::string page = accuracy_markdown({files, validation, flags, bars, peers, left_out});
   const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
   CHECK(says("| all runs | 2 | 15.0 % | 15.0 % | 19.0 % | +5.0 % |"));
   CHECK(says("| without runs that look wrong | 1 | 10.0 % |"));
   CHECK(says("[one-source](https://example.org)"));
   CHECK(says("| a100-sxm4-80gb | 2 | 15.0 % |"));
   CHECK(says("the disk was full"));
+  CHECK(says("predict that one 13.0 % off on average, 10.0 % if it is seen (mean over 1 sources): 1.30 times."));
+  CHECK(says("| one-source | 2 | 10.0 % | 13.0 % |"));
   CHECK(says("| [Rival](https://example.org), claimed | 33.0 % | 15.0 % | 2 |"));
 
   const ErrorModel model{0, 0, 0.01, 0};  // ln(24 / 9) is ten standard deviations: as sure as it gets

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/support/cases.h"
 
@@ -83,4 +85,50 @@ TEST_CASE("observations leave out flagged runs, files of low trust, and all but 
     vtrain += o.source == "vtrain-single-node-dev";
   }
   CHECK(vtrain == 128);
+}
+
+TEST_CASE("a source left out is predicted by the others; one that agrees with them loses nothing") {
+  StepFactors truth, other;
+  truth.gpus["a100-sxm4-80gb"].matmul_16 = 0.93;
+  std::vector<StepObservation> runs;
+  for (const char* source : {"a", "b", "odd"}) {
+    for (StepObservation& o : runs_of(source == std::string("odd") ? other : truth)) {
+      o.source = source;
+      runs.push_back(o);
+    }
+  }
+  const StepFit fit = fit_step_factors(runs, without_factors(), 2);
+  const std::vector<LeftOut> results = leave_sources_out(runs, fit, without_factors(), 2);
+  REQUIRE(results.size() == 3);
+  for (const LeftOut& r : results) {
+    CAPTURE(r.source);
+    CHECK(r.rows == 8);
+    CHECK(r.error_out >= r.error_in - 0.002);
+  }
+  CHECK(results[2].error_out > results[2].error_in + 0.005);
+  // The shortcut of linear predictions agrees with fitting anew.
+  std::vector<StepObservation> others, own;
+  for (const StepObservation& o : runs) (o.source == "odd" ? own : others).push_back(o);
+  const StepFit anew = fit_step_factors(others, without_factors(), 2);
+  double error = 0;
+  for (const StepObservation& o : own) {
+    Environment e = without_factors();
+    e.factors = anew.factors;
+    error += std::abs(simulate_case(o.subject, e, {.with_advice = false}).step_time.seconds() / o.measured_s - 1) / 8;
+  }
+  CHECK(results[2].error_out == doctest::Approx(error).epsilon(0.05));
+
+  const std::string text = to_yaml(results);
+  CHECK(text.find("  odd: {rows: 8, fitted: ") != std::string::npos);
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "foretrain-left-out-test";
+  std::filesystem::create_directories(folder / "hardware/calibrated");
+  std::ofstream(folder / "hardware/calibrated/leave_out.yaml") << text;
+  Diagnostics diagnostics;
+  const std::vector<LeftOut> read = load_left_out({folder.string()}, diagnostics);
+  std::filesystem::remove_all(folder);
+  CHECK(diagnostics.all().empty());
+  REQUIRE(read.size() == 3);
+  CHECK(read[1].source == "b");
+  CHECK(mean_of(read).error_out == doctest::Approx(mean_of(results).error_out).epsilon(0.01));
+  CHECK(load_left_out({folder.string()}, diagnostics).empty());
 }
