@@ -1,5 +1,7 @@
 #include "sim/analysis/step_factors.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "sim/config/reader.h"
@@ -18,7 +20,12 @@ void read_factor(config::MapReader& map, const char* key, double& factor) {
 template <class Read>
 void for_each_entry(config::MapReader& file, const char* section, Diagnostics& diagnostics, const Read& read) {
   const config::Node* list = file.node(section);
-  if (list == nullptr || !list->is_map()) return;
+  if (list == nullptr || list->is_null()) return;
+  if (!list->is_map()) {
+    file.error(section,
+               fmt::format("{} must be a map from names to factors, such as {{torch-fsdp: {{host: 1.1}}}}", section));
+    return;
+  }
   for (const auto& entry : list->map()) {
     config::MapReader map(entry.value, diagnostics, entry.key);
     read(entry.key, map);
