@@ -77,6 +77,7 @@ struct Plan {
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  bool all_forward_first = false;    // interleaved, with no more micro-batches than stages
   std::vector<std::int64_t> layers;  // of each chunk in the model's order; empty = spread evenly
   int ends_as_layers = 0;            // where they are spread: 1 = the loss counts as a layer, 2 = the embedding too
   int zero = 0;         // 0..3; 3 is also FSDP

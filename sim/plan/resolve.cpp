@@ -357,6 +357,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   check_tensor_parallel(q);
   check_pipeline(q);
   plan.schedule = choose_schedule(q);
+  plan.all_forward_first = software.interleaved_all_forward_first;
   plan.ends_as_layers = static_cast<int>(request.ends_as_layers.value_or(0));
   plan.layers = request.layers.value_or(std::vector<std::int64_t>{});
   check_precision(q);

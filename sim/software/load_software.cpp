@@ -95,6 +95,7 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.zero3_prefetch_layers, reader.integer("zero3_prefetch_layers", {0, 1'000}));
   set(s.pipeline_scatter_gather, reader.boolean("pipeline_scatter_gather"));
   set(s.pipeline_overlap_interleaved, reader.boolean("pipeline_overlap_interleaved"));
+  set(s.interleaved_all_forward_first, reader.boolean("interleaved_all_forward_first"));
   set(s.sharded_pipeline_gathers_once, reader.boolean("sharded_pipeline_gathers_once"));
   set(s.optimizer_post_validated, reader.boolean("optimizer_post_validated"));
   set(s.tp_overlap, reader.boolean("tp_overlap"));

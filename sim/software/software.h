@@ -88,6 +88,8 @@ struct Software {
   // Pipeline and tensor parallelism.
   bool pipeline_scatter_gather = true;       // each tensor-parallel rank sends 1/tp of the boundary tensor
   bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
+  // The interleaved schedule with no more micro-batches than stages runs all forward passes before any backward pass.
+  bool interleaved_all_forward_first = false;
   bool tp_overlap = false;                   // default of overlap.tp
   // ZeRO-2 and -3 with pp > 1: a stage's weights are gathered in its first forward pass and stay so to the last
   // backward pass, where the gradients are scattered. Otherwise the framework cannot do it.

@@ -198,6 +198,16 @@ TEST_CASE("the interleaved warm-up is Megatron-LM's") {
   CHECK(order[4].micro_batch == 0);
 }
 
+TEST_CASE("interleaved with as many micro-batches as stages: all forward first, or only where the warm-up takes all") {
+  for (int stage = 0; stage < 4; ++stage) {
+    CAPTURE(stage);
+    CHECK(most_held(interleaved_order(4, 2, stage, 4, true)) == 8);
+    const auto order = interleaved_order(4, 2, stage, 4);
+    CHECK(most_held(order) == std::min(8, 2 * (3 - stage) + 4 + 1));
+  }
+  CHECK(interleaved_order(4, 2, 1, 8, true) == interleaved_order(4, 2, 1, 8));
+}
+
 TEST_CASE("the interleaved bubble is (p-1)/v passes for any number of chunks and of micro-batches from p on") {
   for (int v : {2, 3, 5}) {
     for (std::int64_t m : {4, 8, 12, 20, 5, 6, 7, 9, 11, 13, 14, 23}) {

@@ -35,12 +35,14 @@ class Groups {
 
 // 1F1B over several chunks of layers a stage (Narayanan et al., arXiv 2104.04473, section 2.2): the bubble shrinks by
 // the number of chunks, the warm-up grows.
-std::vector<PipelineOp> interleaved_order(int stages, int chunks, int stage, std::int64_t micro_batches) {
+// Megatron-LM made everything warm-up if there was one group of micro-batches, until Megatron-Core of 2024 (NVIDIA/
+// Megatron-LM megatron/core/pipeline_parallel/schedules.py): later stages then begin to go backward at once.
+std::vector<PipelineOp> interleaved_order(int stages, int chunks, int stage, std::int64_t micro_batches,
+                                          bool all_forward_first) {
   const Groups groups(stages, micro_batches);
   const std::int64_t passes = micro_batches * chunks;
-  // With no more micro-batches than stages everything is warm-up, as in Megatron-LM.
   const std::int64_t warm_up =
-      micro_batches <= stages
+      all_forward_first && micro_batches <= stages
           ? passes
           : std::min<std::int64_t>(2 * (stages - stage - 1) + (chunks - 1) * groups.largest(), passes);
   std::vector<PipelineOp> order;

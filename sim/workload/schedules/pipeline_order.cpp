@@ -11,7 +11,7 @@ std::vector<PipelineOp> pipeline_order(const Plan& plan, int stage, std::int64_t
     case PipelineSchedule::one_f_one_b:
       return one_f_one_b_order(plan.pp, stage, m);
     case PipelineSchedule::interleaved:
-      return interleaved_order(plan.pp, plan.vpp, stage, m);
+      return interleaved_order(plan.pp, plan.vpp, stage, m, plan.all_forward_first);
     case PipelineSchedule::zero_bubble:
       return zero_bubble_order(plan.pp, stage, m);
     case PipelineSchedule::zero_bubble_2p:

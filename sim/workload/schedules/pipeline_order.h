@@ -31,7 +31,9 @@ struct PassTimes {
 // pipeline_order(). When each pass really runs comes out of the simulation.
 std::vector<PipelineOp> gpipe_order(std::int64_t micro_batches);
 std::vector<PipelineOp> one_f_one_b_order(int stages, int stage, std::int64_t micro_batches);
-std::vector<PipelineOp> interleaved_order(int stages, int chunks, int stage, std::int64_t micro_batches);
+// `all_forward_first`: with no more micro-batches than stages.
+std::vector<PipelineOp> interleaved_order(int stages, int chunks, int stage, std::int64_t micro_batches,
+                                          bool all_forward_first = false);
 std::vector<PipelineOp> zero_bubble_order(int stages, int stage, std::int64_t micro_batches);
 std::vector<PipelineOp> zero_bubble_2p_order(int stages, int stage, std::int64_t micro_batches, const PassTimes& times);
 std::vector<PipelineOp> zero_bubble_v_order(int stages, int stage, std::int64_t micro_batches);
