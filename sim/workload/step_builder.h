@@ -93,7 +93,7 @@ class StepBuilder {
   std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
   Composition optimizer_work(const StageLayout& layout) const;
-  void gather_parameters_after_step(const PerRank& after);
+  PerRank gather_parameters_after_step(const PerRank& after);
 
   // step_pipeline.cpp
   void join_stages();

@@ -133,15 +133,18 @@ void StepBuilder::issue_parameter_gathers_before_forward() {
   }
 }
 
-void StepBuilder::gather_parameters_after_step(const PerRank& after) {
+// The last gather of each rank class; nothing where none is issued.
+StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& after) {
   const Plan& plan = case_.plan;
   const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
-  if (!gathers || plan.overlap.param_gather) return;
+  PerRank last(ranks_.size());
+  if (!gathers || plan.overlap.param_gather) return last;
   for (const GradientBucket& bucket : gather_buckets()) {
     const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
-    issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
-                     {Pass::forward, -1, -1, false});
+    last = issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
+                            {Pass::forward, -1, -1, false});
   }
+  return last;
 }
 
 Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
@@ -183,12 +186,15 @@ void StepBuilder::finish_step() {
     if (norm.valid()) step_.graph.add_dependency(norm, optimizer);
     ends.push_back(optimizer);
   }
+  // What the host does once a step (logging, data, schedulers) comes when the optimizer's call has returned.
+  std::vector<TaskId> returned(compute_.size());
   for (int stage = 0; stage < case_.plan.pp; ++stage) {
     stage_ = stage;
     ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
     PerRank optimizers;
     for (std::uint32_t rank : ranks_) optimizers.push_back(ends[rank]);
-    gather_parameters_after_step(optimizers);
+    const PerRank gathered = gather_parameters_after_step(optimizers);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) returned[ranks_[r]] = gathered[r];
   }
   Composition overhead;
   overhead[Part::other] = to_time({case_.software.step_overhead_ms * 1e-3});
@@ -198,6 +204,7 @@ void StepBuilder::finish_step() {
     const TaskId task = add_task(overhead_cost, {TaskKind::step_overhead, true, rank, -1, -1, -1, overhead_id});
     step_.graph.enqueue(compute_[rank], task);
     step_.compute_tasks[rank].push_back(task);
+    if (returned[rank].valid()) step_.graph.add_dependency(returned[rank], task);
   }
 }
 
