@@ -61,7 +61,9 @@ std::optional<StepFactors> load_step_factors(const DataFolder& data, Diagnostics
     StepFactors::OfGpu& of = factors.gpus[gpu];
     read_factor(map, "matmul_16", of.matmul_16);
     read_factor(map, "matmul_8", of.matmul_8);
-    read_factor(map, "attention", of.attention);
+    for (const AttentionKernel kernel : kFlashKernels) {
+      read_factor(map, to_string(kernel), of.attention[static_cast<std::size_t>(kernel)]);
+    }
   });
   file.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;
@@ -84,9 +86,10 @@ Case with_step_factors(Case subject, const StepFactors& factors) {
     rates.matmul[static_cast<std::size_t>(Precision::fp16)] *= of->second.matmul_16;
     rates.matmul[static_cast<std::size_t>(Precision::bf16)] *= of->second.matmul_16;
     rates.matmul[static_cast<std::size_t>(Precision::fp8)] *= of->second.matmul_8;
-    for (AchievedRates::Attention& kernel : rates.flash) {
-      kernel.forward *= of->second.attention;
-      kernel.backward *= of->second.attention;
+    for (const AttentionKernel kernel : kFlashKernels) {
+      const auto index = static_cast<std::size_t>(kernel);
+      rates.flash[index].forward *= of->second.attention[index];
+      rates.flash[index].backward *= of->second.attention[index];
     }
   }
   return subject;

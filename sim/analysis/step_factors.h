@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -7,6 +8,9 @@
 #include "sim/scenario/scenario.h"
 
 namespace foretrain {
+
+// The attention kernels with a fitted rate of their own.
+inline constexpr std::array kFlashKernels = {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3};
 
 // What whole measured steps make of figures that were measured or documented one by one: factors near 1, fitted to
 // published runs by `foretrain calibrate --software` and kept in hardware/calibrated/steps.yaml.
@@ -20,7 +24,7 @@ struct StepFactors {
   // Of a GPU: sustained clocks under the power of a whole step against those of a kernel loop.
   struct OfGpu {
     double matmul_16 = 1.0, matmul_8 = 1.0;  // matrix rate in fp16 and bf16, and in fp8
-    double attention = 1.0;
+    std::array<double, kAttentionKernels> attention = {1.0, 1.0, 1.0, 1.0};  // of each flash kernel; unused: standard
   };
   std::map<std::string, OfSoftware> software;
   std::map<std::string, OfGpu> gpus;

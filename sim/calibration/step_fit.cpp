@@ -22,6 +22,13 @@ constexpr double kSourceSpread = 0.06;
 // Beyond this a residual counts linearly (Huber): a run that is 15 % off is not explained by factors of this kind.
 constexpr double kHuber = 0.15;
 
+std::optional<AttentionKernel> flash_kernel(std::string_view name) {
+  for (const AttentionKernel kernel : kFlashKernels) {
+    if (name == to_string(kernel)) return kernel;
+  }
+  return std::nullopt;
+}
+
 // A factor's place in StepFactors.
 double& slot(StepFactors& factors, const FittedFactor& f) {
   if (f.kind == "software") {
@@ -33,14 +40,14 @@ double& slot(StepFactors& factors, const FittedFactor& f) {
   StepFactors::OfGpu& of = factors.gpus[f.owner];
   if (f.name == "matmul_16") return of.matmul_16;
   if (f.name == "matmul_8") return of.matmul_8;
-  return of.attention;
+  return of.attention[static_cast<std::size_t>(*flash_kernel(f.name))];
 }
 
 bool concerns(const FittedFactor& f, const Case& c) {
   if (f.kind == "software") return c.software.name == f.owner;
   if (c.cluster.gpu.name != f.owner) return false;
   if (f.name == "matmul_8") return c.train.precision == Precision::fp8;
-  if (f.name == "attention") return c.train.attention != AttentionKernel::standard;
+  if (const auto kernel = flash_kernel(f.name)) return c.train.attention == *kernel;
   return true;
 }
 
@@ -61,7 +68,11 @@ std::vector<FittedFactor> factors_of(const std::vector<StepObservation>& observa
   for (const auto& [name, rows] : gpus) {
     list.push_back({"gpu", name, "matmul_16", 1.0, 0.05, 0});
     list.push_back({"gpu", name, "matmul_8", 1.0, 0.05, 0});
-    list.push_back({"gpu", name, "attention", 1.0, 0.08, 0});
+    for (const AttentionKernel kernel : kFlashKernels) {
+      // The first generation of flash kernels has no measurement of its own on any card.
+      const double width = kernel == AttentionKernel::flash1 ? 0.15 : 0.08;
+      list.push_back({"gpu", name, to_string(kernel), 1.0, width, 0});
+    }
   }
   for (FittedFactor& f : list) {
     f.rows = static_cast<int>(std::count_if(observations.begin(), observations.end(),
