@@ -155,6 +155,19 @@ TEST_CASE("data parallelism moves 2(n-1)/n of the gradients, ZeRO-1 the same in 
         doctest::Approx(7.0 / 8 * zero1.step.layouts[0].parameters() * 2));
 }
 
+TEST_CASE("the host's work of a step comes after the parameters' return, and hides none of it") {
+  for (const char* framework : {"internevo", "megatron-deepspeed", "hf-deepspeed"}) {
+    Case c = case_of(kLlamaNode + "software: " + framework + "\nplan: {zero: 1, micro_batch: 1}");
+    REQUIRE_FALSE(c.plan.overlap.param_gather);
+    const auto time = [&](double overhead_ms) {
+      c.software.step_overhead_ms = overhead_ms;
+      return simulate_plainly(c).step_time.seconds();
+    };
+    CHECK(time(2) - time(0) == doctest::Approx(time(4) - time(2)));
+    CHECK(time(2) > time(0));
+  }
+}
+
 TEST_CASE("ZeRO-3 moves 3(n-1)/n of the parameters' bytes") {
   const Case c = case_of(kLlamaNode + "software: torch-fsdp\nplan: {zero: 3, micro_batch: 1}");
   REQUIRE(c.software.gradient_bytes == 2);
