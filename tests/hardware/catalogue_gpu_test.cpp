@@ -131,7 +131,7 @@ TEST_CASE("every file of achieved rates is used by a GPU or stands for a family"
     ++uses[node->find("achieved")->scalar()];
   }
   for (const std::string& file : stems("calibrated")) {
-    const std::set<std::string> others = {"collectives", "hosts", "leave_out", "links", "steps"};
+    const std::set<std::string> others = {"collectives", "hosts", "leave-out", "links", "steps"};
     if (others.contains(file) || file.starts_with("family-")) continue;
     CAPTURE(file);
     CHECK(uses[file] > 0);
