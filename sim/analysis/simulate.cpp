@@ -22,6 +22,16 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   StepFlops flops{3.0 * forward.total().value, 0.0};
   if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     flops.recomputed = forward.attention_core.value;
+  } else if (c.plan.recompute.of_parts()) {
+    const RedoneParts redone = c.plan.recompute.redone(c.software);
+    const LayerProjections p = layer_projections(c.model, 1);
+    const auto work = [](bool runs, const Projection& projection) {
+      return runs ? 2.0 * static_cast<double>(projection.n) * static_cast<double>(projection.k) : 0.0;
+    };
+    const double per_token = work(redone.qkv, p.qkv) + work(redone.attention_out, p.attention_out) +
+                             work(redone.mlp_in, p.mlp_in) + work(redone.mlp_out, p.mlp_out);
+    flops.recomputed = per_token * tokens * static_cast<double>(c.model.layers) +
+                       (redone.core_attention ? forward.attention_core.value : 0.0);
   } else {
     double layers = 0, again = 0;
     for (const StageLayout& stage : layouts) {

@@ -31,6 +31,10 @@ const char* name_of(Recompute::Mode mode) {
       return "full";
     case Recompute::Mode::blocks:
       return "blocks";
+    case Recompute::Mode::modules:
+      return "modules";
+    case Recompute::Mode::saved:
+      return "saved";
   }
   return "none";
 }

@@ -56,6 +56,38 @@ double deferred_per_token(const Case& c) {
   return inputs + outputs;
 }
 
+// What recompute of parts of a layer leaves of it, in bytes per token: its input and what is saved, or all but what the
+// redone parts make. A module's output that the next one works on is kept as that one's input.
+double kept_with_parts_redone(const Case& c) {
+  const Model& m = c.model;
+  const Software& s = c.software;
+  const double h = static_cast<double>(m.hidden) / hidden_shards(c), tp = c.plan.tp;
+  const double q = static_cast<double>(m.query_width()) / tp, f = static_cast<double>(m.ffn) / tp;
+  const double kv = static_cast<double>(std::max<std::int64_t>(m.kv_width(), m.head_dim * c.plan.tp)) / tp;
+  const double sums = m.family == Model::Family::gpt ? 0 : 4 * static_cast<double>(m.heads) / tp;
+  const double input = kept_input_bytes(c), of_activation = m.gated ? 4 : 2;  // gate and up, or the input of GELU
+  const RedoneParts redone = c.plan.recompute.redone(s);
+  if (c.plan.recompute.mode == Recompute::Mode::saved) {
+    // Its last product may be spared for other reasons.
+    const std::vector<std::string>& names = c.plan.recompute.names;
+    const bool saves_mlp = std::find(names.begin(), names.end(), "mlp") != names.end();
+    return 2 * h + (redone.qkv ? 0 : 2 * (q + 2 * kv)) + (redone.core_attention ? 0 : 2 * q + sums) +
+           (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : of_activation * f) +
+           (saves_mlp ? 2 * h : 0);
+  }
+  double bytes = kept_per_token(c, redone.core_attention);
+  const double kept_of_norms = m.family == Model::Family::gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes;
+  const double kept_of_mlp = m.gated ? s.gated_kept_bytes : s.gelu_kept_bytes;
+  if (redone.norms) bytes -= (std::max(0.0, kept_of_norms - 4) + 2 * input) * h;
+  if (redone.qkv) bytes -= 2 * (q + 2 * kv);
+  if (redone.core_attention) bytes -= sums;
+  if (redone.mlp_in) bytes -= std::min(kept_of_mlp, of_activation) * f;
+  if (redone.activation) {
+    bytes -= (std::max(0.0, kept_of_mlp - of_activation) + (s.keeps_activation_output ? input : 0)) * f;
+  }
+  return bytes;
+}
+
 double checkpoint_per_token(const Case& c) { return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c); }
 
 double logits(const Case& c) {
@@ -161,6 +193,10 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   }
   // A layer's backward holds the gradients of what it kept; under recompute what it kept is made there first.
   if (recomputes) memory.backward_working = kept_activations_of_layer(c, false) * c.software.recompute_working_set;
+  if (c.plan.recompute.of_parts() && chunk.layers() > 0) {
+    const Bytes made_again = Bytes{kept_per_token(c, false) * tokens_of(c) * precision_scale(c)} - memory.last_kept;
+    memory.backward_working = made_again * c.software.recompute_working_set;
+  }
   if (chunk.has(Block::Kind::head)) {
     const double live = c.software.loss_live_bytes_per_logit;
     memory.logits = {logits(c) * live};
@@ -216,6 +252,7 @@ std::vector<std::pair<std::string, Bytes>> MemoryParts::named() const {
 Bytes kept_activations_of_layer(const Case& c, bool recomputed) {
   const double scale = tokens_of(c) * precision_scale(c);
   if (recomputed) return {checkpoint_per_token(c) * scale};
+  if (c.plan.recompute.of_parts()) return {kept_with_parts_redone(c) * scale};
   return {kept_per_token(c, c.plan.recompute.of_attention_core(c.software)) * scale};
 }
 

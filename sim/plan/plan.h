@@ -10,6 +10,7 @@
 #include "sim/config/reader.h"
 #include "sim/hardware/cluster_description.h"
 #include "sim/model/model.h"
+#include "sim/plan/recompute.h"
 #include "sim/software/software.h"
 
 namespace foretrain {
@@ -53,22 +54,6 @@ enum class ContextParallel {
   all_gather,  // gathered before the attention starts
 };
 const char* to_string(ContextParallel kind);
-
-struct Recompute {
-  enum class Mode {
-    none,
-    selective,  // scores, softmax, dropout and values of the attention core only
-    full,       // every layer from its input
-    blocks,     // the first `blocks` layers of every pipeline stage in full, the others none
-  };
-  Mode mode = Mode::none;
-  std::int64_t blocks = 0;
-
-  // Selective recompute of the attention core, which is what most frameworks mean by it; some redo every second layer.
-  bool of_attention_core(const Software& software) const {
-    return mode == Mode::selective && !software.selective_is_every_other_layer;
-  }
-};
 
 // How the job is spread over the GPUs, after defaults are filled in.
 struct Plan {

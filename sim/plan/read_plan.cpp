@@ -49,27 +49,6 @@ std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
   return layers;
 }
 
-std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostics) {
-  const Node* node = plan.node("recompute");
-  if (node == nullptr || node->is_null()) return std::nullopt;
-  if (!node->is_map()) {
-    const std::array modes = {Recompute::Mode::none, Recompute::Mode::selective, Recompute::Mode::full};
-    const std::optional<std::size_t> chosen = plan.choice("recompute", {"none", "selective", "full"});
-    return chosen ? std::optional(Recompute{modes[*chosen], 0}) : std::nullopt;
-  }
-  MapReader recompute(*node, diagnostics, "plan.recompute");
-  const std::optional<std::int64_t> blocks = recompute.integer("blocks", {0, 1e6});
-  const bool modules = recompute.text_list("modules").has_value(), saved = recompute.text_list("saved").has_value();
-  recompute.finish();
-  if (modules) diagnostics.unsupported(recompute.position_of("modules"), "plan.recompute.modules");
-  if (saved) diagnostics.unsupported(recompute.position_of("saved"), "plan.recompute.saved");
-  if ((blocks ? 1 : 0) + (modules ? 1 : 0) + (saved ? 1 : 0) > 1) {
-    diagnostics.error(node->position, "plan.recompute has several rules at once; write one of blocks, modules, saved");
-  }
-  if (!blocks) return std::nullopt;
-  return Recompute{*blocks == 0 ? Recompute::Mode::none : Recompute::Mode::blocks, *blocks};
-}
-
 void read_offload(MapReader& plan, Diagnostics& diagnostics) {
   const Node* node = plan.node("offload");
   if (node == nullptr || node->is_null()) return;

@@ -21,6 +21,8 @@ double layer_parameters_on_rank(const Model& m, int tp) {
 bool is_recomputed(const Recompute& recompute, const Software& software, std::int64_t n) {
   switch (recompute.mode) {
     case Recompute::Mode::none:
+    case Recompute::Mode::modules:  // part of every layer's backward pass
+    case Recompute::Mode::saved:
       return false;
     case Recompute::Mode::full:
       return true;

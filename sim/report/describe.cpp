@@ -31,6 +31,8 @@ std::string describe_training(const Train& t) {
 
 std::string describe_recompute(const Recompute& recompute) {
   if (recompute.mode == Recompute::Mode::blocks) return fmt::format("{} blocks a stage", recompute.blocks);
+  if (recompute.mode == Recompute::Mode::modules) return fmt::format("of {}", fmt::join(recompute.names, ", "));
+  if (recompute.mode == Recompute::Mode::saved) return fmt::format("of all but {}", fmt::join(recompute.names, ", "));
   return name_of(recompute.mode);
 }
 
@@ -58,6 +60,10 @@ std::string name_of(Recompute::Mode mode) {
       return "full";
     case Recompute::Mode::blocks:
       return "blocks";
+    case Recompute::Mode::modules:
+      return "modules";
+    case Recompute::Mode::saved:
+      return "saved";
   }
   return "none";
 }

@@ -45,9 +45,14 @@ Json cluster_json(const ClusterDescription& c) {
           {"net", c.nodes() > 1 ? Json(to_string(c.network)) : Json(nullptr)}};
 }
 
+Json recompute_json(const Recompute& recompute) {
+  if (recompute.mode == Recompute::Mode::blocks) return {{"blocks", recompute.blocks}};
+  if (recompute.of_parts()) return {{name_of(recompute.mode), recompute.names}};
+  return name_of(recompute.mode);
+}
+
 Json plan_json(const Case& c) {
   const Plan& p = c.plan;
-  const Recompute& recompute = p.recompute;
   return {{"tp", p.tp},
           {"pp", p.pp},
           {"vpp", p.vpp},
@@ -56,8 +61,7 @@ Json plan_json(const Case& c) {
           {"schedule", to_string(p.schedule)},
           {"zero", p.zero},
           {"shard_group", p.shard_group},
-          {"recompute", recompute.mode == Recompute::Mode::blocks ? Json{{"blocks", recompute.blocks}}
-                                                                  : Json(name_of(recompute.mode))},
+          {"recompute", recompute_json(p.recompute)},
           {"micro_batch", p.micro_batch},
           {"order", p.order},
           {"overlap",

@@ -111,6 +111,7 @@ void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.dropout_masks, reader.boolean("dropout_masks"));
   set(s.fp8_kept_input_bytes, reader.number("fp8_kept_input_bytes", Unit::count, kBytesEach));
   set(s.recompute_working_set, reader.number("recompute_working_set", Unit::count, {1, 100}));
+  set(s.recompute_stops_early, reader.boolean("recompute_stops_early"));
   set(s.selective_is_every_other_layer, reader.boolean("selective_is_every_other_layer"));
   set(s.weight_bytes, reader.number("weight_bytes", Unit::count, kBytesEach));
   set(s.gradient_store_bytes, reader.number("gradient_store_bytes", Unit::count, kBytesEach));

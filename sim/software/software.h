@@ -64,6 +64,9 @@ struct Software {
   double fp8_kept_input_bytes = 1;  // linear layers of fp8 runs keep their inputs as quantised
   // Under recompute, the layer being redone holds this many times its kept activations.
   double recompute_working_set = 2.0;
+  // Where parts of a layer are redone, work stops at the last tensor that the backward pass needs; otherwise a module
+  // runs to its end.
+  bool recompute_stops_early = false;
   // `recompute: selective` redoes every second layer in full instead of the attention core of each.
   bool selective_is_every_other_layer = false;
 

@@ -1,5 +1,8 @@
 #include "sim/workload/layer_cost.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "sim/model/operators.h"
 
 namespace foretrain {
@@ -142,23 +145,83 @@ Seconds layer_host_time(const Case& c, Pass pass) {
   return {ms * 1e-3};
 }
 
+KernelTime linear_forward(const Case& c, const RankShape& s, const Projection& p) {
+  KernelTime time = forward_product(c.cluster.gpu, s.matmul, rows(s), p);
+  if (s.matmul == Precision::fp8) {
+    const Bytes cast{c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * s.tokens};
+    time += streaming_time(c.cluster.gpu, cast, 1);
+  }
+  return time;
+}
+
 BlockPass forward_of_layer(const Case& c, const RankShape& s) {
-  const Gpu& gpu = c.cluster.gpu;
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
   const Elementwise between = elementwise(c, s, c.software.forward);
-  auto linear = [&](const Projection& projection) {
-    KernelTime time = forward_product(gpu, s.matmul, rows(s), projection);
-    if (s.matmul == Precision::fp8) {
-      time += streaming_time(gpu, {c.software.fp8_input_cast_bytes * static_cast<double>(projection.k) * s.tokens}, 1);
-    }
-    return time;
-  };
+  auto linear = [&](const Projection& projection) { return linear_forward(c, s, projection); };
   BlockPass block;
   const KernelTime core = attention_core(c, s, Pass::forward);
   const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
   add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}}, {0});
   add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}}, {0});
   block.host = layer_host_time(c, Pass::forward);
+  return block;
+}
+
+// Of the elementwise passes of hidden width, the two norms read and write four; residuals and dropout are the rest (of
+// 11 in a framework that fuses what it can, see configs/software/megatron-lm.yaml).
+constexpr double kNormShare = 4.0 / 11.0;
+
+// The elementwise kernels of a layer's forward pass that are redone.
+Software::ElementwisePasses redone_passes(const Case& c, const RedoneParts& redone) {
+  const Software::ElementwisePasses& all = c.software.forward;
+  const bool everything = c.plan.recompute.mode == Recompute::Mode::saved;
+  const auto sum = [](const Software::ElementwisePasses& p) { return p.hidden + p.attention + p.ffn; };
+  Software::ElementwisePasses passes{all.hidden * (everything     ? 1
+                                                   : redone.norms ? kNormShare
+                                                                  : 0),
+                                     redone.qkv ? all.attention : 0, redone.activation ? all.ffn : 0, 0};
+  if (sum(all) > 0) passes.kernels = static_cast<int>(std::lround(all.kernels * sum(passes) / sum(all)));
+  return passes;
+}
+
+// The forward work that recompute of parts of a layer does again at the start of the layer's backward pass. Regions
+// gather their input again, and sum their output if they run to their end.
+BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
+  const RedoneParts redone = c.plan.recompute.redone(c.software);
+  const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  const Elementwise between = elementwise(c, s, redone_passes(c, redone));
+  const auto linear = [&](bool runs, const Projection& projection) {
+    return runs ? linear_forward(c, s, projection) : KernelTime{};
+  };
+  const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
+  BlockPass block;
+  const auto add = [&](std::vector<LayerStep> steps, bool gathers, bool sums) {
+    const auto collective = [&](Collective op) {
+      return LayerStep::GroupCollective{Purpose::tensor, op, hidden_tensor(c, s), exposed, {0}};
+    };
+    BlockPass region;
+    if (gathers && c.plan.tp > 1 && c.plan.sequence_parallel) {
+      region.steps.push_back({{}, collective(Collective::all_gather)});
+    }
+    if (sums && c.plan.tp > 1) {
+      steps.back().collective =
+          collective(c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce);
+    }
+    region.steps.insert(region.steps.end(), steps.begin(), steps.end());
+    block = block + region;
+  };
+  KernelTime core;
+  if (redone.core_attention) core = attention_core(c, s, Pass::forward);
+  const auto exchange = redone.core_attention ? key_value_exchange(c, s, Collective::all_gather, core) : std::nullopt;
+  add({{between.attention + linear(redone.qkv, p.qkv), exchange},
+       {core + linear(redone.attention_out, p.attention_out), {}}},
+      redone.qkv, redone.attention_out);
+  add({{between.mlp + linear(redone.mlp_in, p.mlp_in) + linear(redone.mlp_out, p.mlp_out), {}}}, redone.mlp_in,
+      redone.mlp_out);
+  const KernelTime whole = forward_of_layer(c, s).compute();
+  if (whole.total().value > 0) {
+    block.host = layer_host_time(c, Pass::forward) * std::min(1.0, block.compute().total() / whole.total());
+  }
   return block;
 }
 
@@ -195,6 +258,8 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
     core += attention_core(c, s, Pass::forward);
   }
   BlockPass block;
+  if (c.plan.recompute.of_parts()) block = redone_parts_of_layer(c, s);
+  const Seconds host_again = block.host;
   // Keys and values come round again, and their gradients go back to where they belong.
   const auto gather = key_value_exchange(c, s, Collective::all_gather, core * 0.5);
   const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
@@ -207,7 +272,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
   add_region(block, c, s, {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
              beside(p.qkv));
   const double share = pass == Pass::input_gradient ? 1.0 - weight_gradient_kernel_share(c) : 1.0;
-  block.host = layer_host_time(c, Pass::backward) * share;
+  block.host = host_again + layer_host_time(c, Pass::backward) * share;
   return block;
 }
 

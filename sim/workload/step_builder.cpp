@@ -291,7 +291,9 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
   const int count = static_cast<int>(blocks.size());
   auto block_at = [&](int i) { return op.pass == Pass::forward ? i : count - 1 - i; };
-  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1 && (!gathers_once(case_) || is_first_forward(op));
+  // Products for weight gradients need no weights.
+  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1 && op.pass != Pass::weight_gradient &&
+                       (!gathers_once(case_) || is_first_forward(op));
   const bool prefetches = gathers && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
   std::vector<PerRank> gathered(blocks.size());
@@ -302,8 +304,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
     const Bytes bytes{block.parameters * element_bytes(case_.train.precision)};
     const std::size_t ended = block_ends_.size();
     const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
-    const bool twice =
-        op.pass == Pass::backward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
+    const bool twice = op.pass != Pass::forward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
     for (int times = twice ? 2 : 1; times > 0; --times) {
       gathered[static_cast<std::size_t>(i)] = issue_collective(Purpose::shard, Collective::all_gather, bytes,
                                                                TaskKind::shard_gather, after, !prefetches, op);

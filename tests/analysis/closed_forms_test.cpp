@@ -129,6 +129,39 @@ TEST_CASE("the two halves of a backward pass are the whole") {
   }
 }
 
+TEST_CASE("recompute of parts of a layer costs their forward pass") {
+  const auto backward = [](const std::string& recompute) {
+    Case c =
+        case_of(kLlamaNode + "software: megatron-core\nplan: {tp: 2, micro_batch: 1, recompute: " + recompute + "}");
+    c.software = without_overheads(c.software);
+    return c;
+  };
+  const auto compute = [](const Case& c) { return LayerCosts(c).layer(Pass::backward, false).compute().total().value; };
+  const Case plain = backward("none");
+  const double without = compute(plain);
+  const LayerProjections p = layer_projections(plain.model, 2);
+  const auto product = [&](const Projection& of) {
+    return gemm_time(plain.cluster.gpu, Precision::bf16, {.m = 1024, .n = of.n, .k = of.k}).total().value;
+  };
+  CHECK(compute(backward("{modules: [mlp]}")) - without == doctest::Approx(product(p.mlp_in) + product(p.mlp_out)));
+  CHECK(compute(backward("{modules: [qkv]}")) - without == doctest::Approx(product(p.qkv)));
+  CHECK(compute(backward("{modules: [norm, swiglu]}")) == doctest::Approx(without));  // elementwise work is off here
+  Case early = backward("{modules: [mlp]}");
+  early.software.recompute_stops_early = true;
+  CHECK(compute(early) - without == doctest::Approx(product(p.mlp_in)));
+  // Nothing saved is full recompute.
+  Case saved = backward("{saved: [qkv]}");
+  const double full = LayerCosts(plain).layer(Pass::backward, true).compute().total().value;
+  CHECK(compute(saved) == doctest::Approx(full - product(p.qkv)));
+  saved.plan.recompute.names = {};
+  CHECK(compute(saved) == doctest::Approx(full));
+  // FLOPs follow: the MLP is three matrices of a layer's.
+  const CaseReport report = simulate_plainly(backward("{modules: [mlp]}"));
+  const double layers = 4, mlp = 3.0 * 2048 * 5632;
+  CHECK((report.hfu - report.mfu) / report.mfu * 3 * forward_flops(report.subject.model, 1, 1024).total().value ==
+        doctest::Approx(2 * mlp * layers));
+}
+
 // Weights are gathered once a step and gradients scattered once, whatever the micro-batches
 // (torch.distributed.pipelining; torchtitan keeps weights whole with a pipeline).
 TEST_CASE("FSDP with a pipeline moves 2(n-1)/n of the stage's parameters") {

@@ -78,6 +78,13 @@ const std::vector<PlanKind>& plan_kinds() {
       {"1F1B with FSDP", kSmallLlama + a100_nodes(2, 4) + train(32) + "plan: {pp: 4, zero: 3, micro_batch: 1}"},
       {"interleaved, uneven groups and layers",
        kSmallGpt + kA100Node + train(28) + "plan: {pp: 4, vpp: 2, layers: [0, 1, 2, 1, 1, 2, 1, 0], micro_batch: 2}"},
+      {"parts of layers redone, tensor and sequence parallel over nodes",
+       kSmallGpt + a100_nodes(2, 4) + train(32) +
+           "plan: {pp: 2, tp: 4, sequence_parallel: true, recompute: {modules: [mlp, layernorm, core_attn]}, "
+           "micro_batch: 2}"},
+      {"all but some outputs redone, zero bubble",
+       kSmallGpt + kA100Node + train(32) +
+           "plan: {pp: 4, tp: 2, schedule: zero-bubble, recompute: {saved: [qkv, attention]}, micro_batch: 1}"},
       {"PCIe through host memory",
        kSmallLlama + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" + train(16) +
            "plan: {zero: 2, micro_batch: 1}"},

@@ -51,7 +51,8 @@ TEST_CASE("what the passes take they give back") {
         "tp: 2, pp: 2, recompute: {blocks: 3}, micro_batch: 1", "pp: 4, schedule: zero-bubble, micro_batch: 1",
         "pp: 4, schedule: zero-bubble-2p, micro_batch: 1, recompute: full",
         "pp: 4, schedule: zero-bubble-v, micro_batch: 1", "pp: 4, schedule: dualpipe, micro_batch: 1",
-        "pp: 4, schedule: dualpipe-v, micro_batch: 1"}) {
+        "pp: 4, schedule: dualpipe-v, micro_batch: 1", "pp: 2, recompute: {modules: [mlp, norm]}, micro_batch: 1",
+        "tp: 2, recompute: {saved: [qkv, mlp]}, micro_batch: 1"}) {
     CAPTURE(std::string(plan));
     Case c = case_of(kSeven + "software: megatron-core\nplan: {" + plan + "}");
     for (const bool on_demand : {false, true}) {
@@ -81,6 +82,28 @@ TEST_CASE("1F1B keeps as many micro-batches as there are stages behind, GPipe al
   CHECK(steady.memory[0].parts.activations.value == doctest::Approx(4 * one));
   CHECK(steady.memory[1].parts.activations.value == doctest::Approx(3 * one));
   CHECK(flood.memory[0].parts.activations.value == doctest::Approx(32 * one));
+}
+
+TEST_CASE("recompute of parts of a layer leaves the tensors that nothing makes again") {
+  Case c = case_of(kSeven + "software: megatron-core\nplan: {tp: 2, micro_batch: 1}");
+  const double tokens = 2048, h = 4096, f = 11008.0 / 2, q = 4096.0 / 2, sums = 4 * 32.0 / 2;
+  const auto kept = [&c](Recompute::Mode mode, std::vector<std::string> names) {
+    c.plan.recompute = {mode, 0, std::move(names)};
+    return kept_activations_of_layer(c, mode == Recompute::Mode::full).value;
+  };
+  using Names = std::vector<std::string>;
+  const double all = kept(Recompute::Mode::none, {}), none = kept(Recompute::Mode::full, {});
+  // 16-bit outputs of both norms; gate, up and their product; Q, K and V.
+  CHECK(all - kept(Recompute::Mode::modules, Names{"layernorm"}) == doctest::Approx(4 * h * tokens));
+  CHECK(all - kept(Recompute::Mode::modules, Names{"mlp"}) == doctest::Approx(6 * f * tokens));
+  CHECK(all - kept(Recompute::Mode::modules, Names{"swiglu"}) == doctest::Approx(2 * f * tokens));
+  CHECK(all - kept(Recompute::Mode::modules, Names{"qkv"}) == doctest::Approx(6 * q * tokens));
+  CHECK(all - kept(Recompute::Mode::modules, Names{"core_attn"}) == doctest::Approx(sums * tokens));
+  CHECK(kept(Recompute::Mode::saved, Names{"qkv"}) - none == doctest::Approx(6 * q * tokens));
+  CHECK(kept(Recompute::Mode::saved, Names{"attention", "mlp_in"}) - none ==
+        doctest::Approx((2 * q + sums + 4 * f) * tokens));
+  CHECK(kept(Recompute::Mode::saved, Names{"attention_out"}) - none == doctest::Approx(2 * h * tokens));
+  CHECK(kept(Recompute::Mode::saved, Names{"mlp"}) - none == doctest::Approx(2 * h * tokens));
 }
 
 // Qi et al., arXiv 2401.10241, table 2 and section 6: what 1F1B holds on its first stage, or twice that, on every

@@ -85,6 +85,22 @@ TEST_CASE("forms of recompute, order and micro_batch") {
   CHECK(plan("recompute: {blocks: 5}").plan->recompute->blocks == 5);
   CHECK(plan("recompute: {blocks: 5}").plan->recompute->mode == Recompute::Mode::blocks);
   CHECK(plan("recompute: {blocks: 0}").plan->recompute->mode == Recompute::Mode::none);
+  CHECK(plan("recompute: {modules: [norm, mlp]}").plan->recompute->mode == Recompute::Mode::modules);
+  CHECK(plan("recompute: {modules: []}").plan->recompute->mode == Recompute::Mode::none);
+  CHECK(plan("recompute: {saved: []}").plan->recompute->mode == Recompute::Mode::full);
+  CHECK(contains(plan("recompute: {modules: [norms]}").text(),
+                 "'norms' is no part of a layer; legal: core_attn, attention, layernorm"));
+  CHECK(contains(plan("recompute: {saved: [norm]}").text(), "legal: qkv, attention, attention_out, mlp_in, mlp"));
+  Software software;
+  const auto redone = [&](const char* text) { return plan(text).plan->recompute->redone(software); };
+  CHECK(redone("recompute: {modules: [mlp]}") == RedoneParts{.mlp_in = true, .activation = true, .mlp_out = true});
+  CHECK(redone("recompute: {modules: [swiglu, layernorm]}") == RedoneParts{.norms = true, .activation = true});
+  CHECK(redone("recompute: {saved: [qkv, attention, mlp]}") ==
+        RedoneParts{.norms = true, .attention_out = true, .mlp_in = true, .activation = true});
+  software.recompute_stops_early = true;
+  CHECK(redone("recompute: {modules: [ffn]}") == RedoneParts{.mlp_in = true, .activation = true});
+  CHECK_FALSE(redone("recompute: {saved: [qkv]}").mlp_out);
+  CHECK(redone("recompute: selective") == RedoneParts{});
   CHECK(plan("order: tp-dp-cp-ep-pp").plan->order == std::vector<std::string>{"tp", "dp", "cp", "ep", "pp"});
   CHECK(plan("micro_batch: auto").plan->micro_batch_auto);
 }
@@ -92,14 +108,13 @@ TEST_CASE("forms of recompute, order and micro_batch") {
 TEST_CASE("features that are not simulated are refused by name, all at once") {
   const Reading r = plan(
       "{cp: 2, cp_kind: ulysses, ep: 8, etp: 2, offload: optimizer, zeropp: true,\n"
-      " recompute: {modules: [norm]}}");
+      " recompute: {modules: [norm, moe_act]}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
   CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.ep", "plan.etp", "plan.offload",
-                                          "plan.recompute.modules", "plan.zeropp"});
+                                          "plan.recompute.modules=moe_act", "plan.zeropp"});
   CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
-  CHECK(plan("recompute: {saved: [qkv]}").unsupported() == std::vector<std::string>{"plan.recompute.saved"});
   CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
 }
 
