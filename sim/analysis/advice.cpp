@@ -55,8 +55,14 @@ std::optional<Change> full_recompute(const Case& c) {
   return Change{"recompute: full", std::move(changed)};
 }
 
+// ZeRO-2 and -3 do not go with a pipeline, ZeRO-3 not always with quantised weights.
+int highest_legal_zero(const Case& c) {
+  if (c.plan.pp > 1) return 1;
+  return c.train.peft.format != nullptr && !c.software.zero3_shards_quantised ? 2 : 3;
+}
+
 std::optional<Change> higher_zero(const Case& c) {
-  const int most = c.plan.pp > 1 ? 1 : 3;  // ZeRO-2 and -3 do not go with a pipeline
+  const int most = highest_legal_zero(c);
   if (c.plan.zero >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   ++changed.plan.zero;
@@ -64,7 +70,7 @@ std::optional<Change> higher_zero(const Case& c) {
 }
 
 std::optional<Change> highest_zero(const Case& c) {
-  const int most = c.plan.pp > 1 ? 1 : 3;
+  const int most = highest_legal_zero(c);
   if (c.plan.zero + 1 >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   changed.plan.zero = most;

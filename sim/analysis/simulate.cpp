@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-// FLOPs of one step over all GPUs: forward once, backward twice; and what recomputation adds.
+// FLOPs of one step over all GPUs: forward once, backward twice (once for frozen weights); and what recomputation adds.
 struct StepFlops {
   double model = 0, recomputed = 0;
 };
@@ -20,6 +20,12 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   const double tokens = static_cast<double>(c.train.global_batch * c.train.seq_len);
   const ForwardFlops forward = forward_flops(c.model, tokens, c.train.seq_len);
   StepFlops flops{3.0 * forward.total().value, 0.0};
+  if (const Peft& peft = c.train.peft; peft.active()) {
+    // Frozen weights have no gradient of their own; adapters are matrices like others.
+    flops.model -= forward.layers.value + (peft.full_head ? 0.0 : forward.head.value);
+    const double adapters = layer_adapters(c.model, peft, 1, c.software.lora_merged_projections).parameters(peft.rank);
+    flops.model += 6.0 * adapters * static_cast<double>(c.model.layers) * tokens;
+  }
   if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     flops.recomputed = forward.attention_core.value;
   } else if (c.plan.recompute.of_parts()) {

@@ -22,6 +22,31 @@ double kept_input_bytes(const Case& c) {
   return c.train.precision == Precision::fp8 ? c.software.fp8_kept_input_bytes : 2;
 }
 
+// Linear layers whose input is kept: those with a weight gradient, their own or an adapter's. Counted as 0 or 1.
+struct KeptInputs {
+  double qkv = 1, mlp_in = 1, mlp_out = 1;  // the output projection's input is the attention's output, which is kept
+};
+
+KeptInputs kept_inputs(const Case& c) {
+  const Peft& peft = c.train.peft;
+  if (!peft.active() || (peft.format != nullptr && c.software.quantised_keeps_input)) return {};
+  const Peft::Targets& t = peft.targets;
+  return {t.q || t.k || t.v ? 1.0 : 0.0, t.gate || t.up ? 1.0 : 0.0, t.down ? 1.0 : 0.0};
+}
+
+// Adapters keep the narrow tensor between their factors, and their own copy of the input where they drop parts of it
+// out (with a mask) or cast it.
+double kept_by_adapters(const Case& c) {
+  const Peft& peft = c.train.peft;
+  if (!peft.active()) return 0;
+  const double own_input = peft.dropout > 0 ? 3 : c.software.lora_adapter_bytes >= 4 && !c.software.lora_fused ? 2 : 0;
+  double bytes = 0;
+  for (const Projection& p : layer_adapters(c.model, peft, c.plan.tp, c.software.lora_merged_projections).all()) {
+    bytes += 2.0 * static_cast<double>(peft.rank) + own_input * static_cast<double>(p.k);
+  }
+  return bytes;
+}
+
 // The tensors a full layer keeps, in bytes per token of a 16-bit run.
 double kept_per_token(const Case& c, bool without_scores) {
   const Model& m = c.model;
@@ -32,11 +57,13 @@ double kept_per_token(const Case& c, bool without_scores) {
   const double tp = c.plan.tp, u = hidden_shards(c), input = kept_input_bytes(c);
   const bool gpt = m.family == Model::Family::gpt;
   // The inputs of the norms, and their outputs, which are the inputs of Q, K, V and of the MLP.
-  double hidden = (gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes) + 2 * input;
+  const KeptInputs inputs = kept_inputs(c);
+  double hidden = (gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes) + (inputs.qkv + inputs.mlp_in) * input;
   if (gpt && s.dropout_masks) hidden += 2;
   const double attention = 2 * (q + 2 * kv) + 2 * q + (gpt ? 0 : 4 * a);  // Q, K, V; output; log of the softmax sums
-  const double mlp = (m.gated ? s.gated_kept_bytes : s.gelu_kept_bytes) + (s.keeps_activation_output ? input : 0);
-  double bytes = hidden * h / u + (attention + mlp * f) / tp;
+  const double mlp =
+      (m.gated ? s.gated_kept_bytes : s.gelu_kept_bytes) + (s.keeps_activation_output ? inputs.mlp_out * input : 0);
+  double bytes = hidden * h / u + (attention + mlp * f) / tp + kept_by_adapters(c);
   if (c.train.attention == AttentionKernel::standard && !without_scores) {
     // Scores, softmax and its dropout mask.
     bytes += 5 * a * static_cast<double>(c.train.seq_len) / tp;
@@ -72,8 +99,7 @@ double kept_with_parts_redone(const Case& c) {
     const std::vector<std::string>& names = c.plan.recompute.names;
     const bool saves_mlp = std::find(names.begin(), names.end(), "mlp") != names.end();
     return 2 * h + (redone.qkv ? 0 : 2 * (q + 2 * kv)) + (redone.core_attention ? 0 : 2 * q + sums) +
-           (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : of_activation * f) +
-           (saves_mlp ? 2 * h : 0);
+           (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : of_activation * f) + (saves_mlp ? 2 * h : 0);
   }
   double bytes = kept_per_token(c, redone.core_attention);
   const double kept_of_norms = m.family == Model::Family::gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes;
@@ -88,7 +114,22 @@ double kept_with_parts_redone(const Case& c) {
   return bytes;
 }
 
-double checkpoint_per_token(const Case& c) { return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c); }
+double checkpoint_per_token(const Case& c) {
+  const bool wide = c.train.peft.active() && c.plan.zero == 3;
+  const double bytes = wide ? c.software.peft_zero3_checkpoint_bytes : 2.0;
+  return bytes * static_cast<double>(c.model.hidden) / hidden_shards(c);
+}
+
+// Of a layer: 16-bit weights that autograd keeps from the product with quantised ones.
+double kept_weights(const Case& c) {
+  const WeightFormat* format = c.train.peft.format;
+  if (format == nullptr || !format->kept_for_backward) return 0;
+  double count = 0;
+  for (const Projection& p : layer_projections(c.model, c.plan.tp).all()) {
+    count += static_cast<double>(p.n) * static_cast<double>(p.k);
+  }
+  return count * element_bytes(c.train.precision);
+}
 
 double logits(const Case& c) {
   return tokens_of(c) * static_cast<double>(stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary)) /
@@ -104,32 +145,73 @@ double largest_matrix(const Model& m, double tp) {
 // single matrices are gathered, they run ahead by a number of parameters.
 double gathered_bytes(const Case& c, const StageLayout& layout) {
   if (c.plan.zero != 3 || c.plan.shard_ranks() == 1) return 0;
+  const double element = element_bytes(c.train.precision);
+  const WeightFormat* format = c.train.peft.format;
   std::vector<double> sizes;
+  double largest_gradient = 0;
   for (const Chunk& chunk : layout.chunks) {
-    for (const Block& block : chunk.blocks) sizes.push_back(block.parameters);
+    for (const Block& block : chunk.blocks) {
+      const double quantised = format == nullptr ? 0 : block.quantised * format->stored_bytes;
+      sizes.push_back((block.parameters - block.quantised) * element + quantised);
+      largest_gradient = std::max(largest_gradient, block.trained());
+    }
   }
   if (sizes.empty()) return 0;
   std::sort(sizes.rbegin(), sizes.rend());
   const auto blocks = static_cast<std::size_t>(1 + (c.software.zero3_overlap ? c.software.zero3_prefetch_layers : 0));
   double whole = 0;
   for (std::size_t i = 0; i < std::min(blocks, sizes.size()); ++i) whole += sizes[i];
-  double largest = sizes.front();
   if (c.software.zero3_max_live_parameters > 0) {
-    largest = std::min(largest, largest_matrix(c.model, c.plan.tp));
-    whole = std::min(whole, std::max(largest, c.software.zero3_max_live_parameters));
+    const double largest = std::min(sizes.front(), largest_matrix(c.model, c.plan.tp) * element);
+    whole = std::min(whole, std::max(largest, c.software.zero3_max_live_parameters * element));
+    largest_gradient = std::min(largest_gradient, largest_matrix(c.model, c.plan.tp));
   }
-  return whole * element_bytes(c.train.precision) + largest * c.software.gradient_bytes;
+  return whole + largest_gradient * c.software.gradient_bytes;
 }
 
-Software::StateBytes state_of(const Case& c) {
-  return c.software.state_bytes(c.plan.zero, c.train.precision == Precision::bf16,
-                                c.train.precision == Precision::fp16);
+// Parameters of a stage by what becomes of them.
+struct Held {
+  double full = 0;                   // trained, as they are
+  double adapters = 0;               // trained beside frozen weights
+  double frozen = 0, quantised = 0;  // the latter apart from the former
+
+  double trained() const { return full + adapters; }
+};
+
+Held held_by(const StageLayout& layout) {
+  Held held;
+  if (layout.trained() == layout.parameters()) return {.full = layout.parameters()};
+  for (const Chunk& chunk : layout.chunks) {
+    for (const Block& block : chunk.blocks) {
+      held.full += block.trained() - block.adapters;
+      held.adapters += block.adapters;
+      held.frozen += block.frozen - block.quantised;
+      held.quantised += block.quantised;
+    }
+  }
+  return held;
 }
 
-// Before sharding. An fp32 run keeps its only gradients in 4 bytes.
-double gradient_bytes_held(const Case& c, double parameters) {
+Software::StateBytes state_of(const Case& c) { return state_bytes(c.software, c.train, c.plan.zero); }
+Software::StateBytes adapter_state(const Case& c) { return c.software.state_adapter.value_or(state_of(c)); }
+
+// Sharded. An fp32 run keeps its only gradients in 4 bytes.
+double gradient_bytes_held(const Case& c, const Held& held) {
   const double shards = c.plan.zero >= 2 ? c.plan.shard_ranks() : 1;
-  return parameters * std::max(state_of(c).gradients, 2 * precision_scale(c)) / shards;
+  const double least = 2 * precision_scale(c);
+  return (held.full * std::max(state_of(c).gradients, least) +
+          held.adapters * std::max(adapter_state(c).gradients, least)) /
+         shards;
+}
+
+// Weights that no optimizer updates: 16-bit, or quantised. ZeRO-3 shards both, but not the constants of the blocks
+// (bitsandbytes keeps them beside the tensor).
+double frozen_weights(const Case& c, const Held& held) {
+  const double shards = c.plan.zero == 3 ? c.plan.shard_ranks() : 1;
+  const WeightFormat* format = c.train.peft.format;
+  const double rest = format == nullptr ? element_bytes(c.train.precision) : c.software.unquantised_bytes;
+  const double weights = held.frozen * rest + held.quantised * (format == nullptr ? 0 : format->stored_bytes);
+  return weights / shards + held.quantised * (format == nullptr ? 0 : format->constant_bytes);
 }
 
 // Weights of linear layers that fp8 runs keep as fp8 beside the 16-bit ones.
@@ -142,12 +224,13 @@ double fp8_copies(const Case& c, const StageLayout& layout) {
   return layers * matrices / c.plan.tp * c.software.fp8_weight_copy_bytes;
 }
 
-double optimizer_extra_bytes(const Case& c, double parameters) {
-  double stepping = parameters / c.plan.shard_ranks();
-  if (c.plan.zero == 3 && c.software.zero3_step_group_parameters > 0) {
-    stepping = std::min(stepping, c.software.zero3_step_group_parameters);
-  }
-  return stepping * state_of(c).step_extra;
+double optimizer_extra_bytes(const Case& c, const Held& held) {
+  const auto stepping = [&](double parameters) {
+    const bool in_groups = c.plan.zero == 3 && c.software.zero3_step_group_parameters > 0;
+    const double shard = parameters / c.plan.shard_ranks();
+    return in_groups ? std::min(shard, c.software.zero3_step_group_parameters) : shard;
+  };
+  return stepping(held.full) * state_of(c).step_extra + stepping(held.adapters) * adapter_state(c).step_extra;
 }
 
 double communication_buffers(const Case& c, double parameters) {
@@ -158,21 +241,46 @@ double communication_buffers(const Case& c, double parameters) {
   return std::min(c.software.communication_buffer_bytes, parameters * 4);
 }
 
+// The states of an embedding that are kept wider than those of other parameters.
+double wide_table_states(const Case& c, const StageLayout& layout) {
+  double tables = 0;
+  for (const Chunk& chunk : layout.chunks) {
+    for (const Block& block : chunk.blocks) {
+      if (block.kind == Block::Kind::embedding) tables += block.trained();
+    }
+  }
+  return tables * extra_table_state_bytes(c.train);
+}
+
 MemoryParts static_parts(const Case& c, const StageLayout& layout) {
   const double n = layout.parameters();
+  const Held held = held_by(layout);
   const double shards = c.plan.shard_ranks();
-  const auto state = state_of(c);
+  const auto state = state_of(c), adapter = adapter_state(c);
   const double wide = precision_scale(c);  // an fp32 run keeps its only weights in 4 bytes
-  const double optimizer = c.train.optimizer == Optimizer::sgd ? state.optimizer - 8 : state.optimizer;
-  MemoryParts parts;
-  parts.weights = {n * std::max(state.weights, 2 * wide) / (c.plan.zero == 3 ? shards : 1)};
   // In an fp32 run there is no master copy beside the weights.
-  parts.optimizer = {n * std::max(0.0, wide > 1 ? std::min(optimizer, 8.0) : optimizer) / shards};
-  if (!c.software.gradients_on_demand) parts.gradients = {gradient_bytes_held(c, n)};
+  const double optimizer = wide > 1 ? std::min(state.optimizer, 8.0) : state.optimizer;
+  const double trained_weights = held.full * std::max(state.weights, 2 * wide) + held.adapters * adapter.weights;
+  MemoryParts parts;
+  parts.weights = {trained_weights / (c.plan.zero == 3 ? shards : 1)};
+  if (held.trained() < n) parts.weights += Bytes{frozen_weights(c, held)};
+  parts.optimizer = {(held.full * optimizer + held.adapters * adapter.optimizer + wide_table_states(c, layout)) /
+                     shards};
+  if (!c.software.gradients_on_demand) parts.gradients = {gradient_bytes_held(c, held)};
   if (c.plan.zero == 3 && c.plan.pp > 1) parts.weights += Bytes{n * c.software.zero3_pipeline_extra_bytes};
   parts.weights += Bytes{fp8_copies(c, layout)};
-  parts.communication_buffers = {communication_buffers(c, n)};
+  parts.communication_buffers = {communication_buffers(c, held.trained())};
   return parts;
+}
+
+// What makes 16-bit weights of quantised ones holds the largest matrix.
+double dequantised_bytes(const Case& c) {
+  if (c.train.peft.format == nullptr) return 0;
+  double largest = 0;
+  for (const Projection& p : layer_projections(c.model, c.plan.tp).all()) {
+    largest = std::max(largest, static_cast<double>(p.n) * static_cast<double>(p.k));
+  }
+  return largest * element_bytes(c.train.precision);
 }
 
 Bytes whole(Bytes amount) { return {std::round(amount.value)}; }
@@ -184,6 +292,7 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   for (const Block& block : chunk.blocks) {
     if (block.kind == Block::Kind::layer) {
       memory.last_kept = kept_activations_of_layer(c, block.recomputed);
+      if (!block.recomputed) memory.last_kept += Bytes{kept_weights(c)};
       memory.kept += memory.last_kept;
       if (splits_backward(c.plan.schedule)) {
         memory.deferred += Bytes{deferred_per_token(c) * tokens_of(c) * precision_scale(c)};
@@ -197,6 +306,7 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
     const Bytes made_again = Bytes{kept_per_token(c, false) * tokens_of(c) * precision_scale(c)} - memory.last_kept;
     memory.backward_working = made_again * c.software.recompute_working_set;
   }
+  memory.backward_working += Bytes{recomputes ? std::max(kept_weights(c), dequantised_bytes(c)) : dequantised_bytes(c)};
   if (chunk.has(Block::Kind::head)) {
     const double live = c.software.loss_live_bytes_per_logit;
     memory.logits = {logits(c) * live};
@@ -217,12 +327,12 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
 // Gradients that come and go, chunk by chunk. The embedding's table counts once where the head shares it.
 void split_gradients(const Case& c, const StageLayout& layout, StageMemory& stage) {
   if (!c.software.gradients_on_demand) return;
-  const double all = gradient_bytes_held(c, layout.parameters());
+  const double all = gradient_bytes_held(c, held_by(layout));
   double sum = 0;
   std::vector<double> sizes;
   for (const Chunk& chunk : layout.chunks) {
     double size = 0;
-    for (const Block& block : chunk.blocks) size += block.parameters;
+    for (const Block& block : chunk.blocks) size += block.trained();
     sizes.push_back(size);
     sum += size;
   }
@@ -268,7 +378,7 @@ std::vector<StageMemory> stage_memories(const Case& c, const std::vector<StageLa
     StageMemory stage;
     stage.always = static_parts(c, layout);
     stage.gathered = {gathered_bytes(c, layout)};
-    stage.optimizer_extra = {optimizer_extra_bytes(c, layout.parameters())};
+    stage.optimizer_extra = {optimizer_extra_bytes(c, held_by(layout))};
     for (const Chunk& chunk : layout.chunks) stage.chunks.push_back(chunk_memory(c, chunk));
     split_gradients(c, layout, stage);
     stages.push_back(std::move(stage));

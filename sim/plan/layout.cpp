@@ -9,16 +9,6 @@ SourcePosition PlanRequest::position_of(std::string_view key) const {
   return found == positions.end() ? position : found->second;
 }
 
-const char* to_string(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adamw:
-      return "adamw";
-    case Optimizer::sgd:
-      return "sgd";
-  }
-  return "?";
-}
-
 const char* to_string(PipelineSchedule schedule) {
   switch (schedule) {
     case PipelineSchedule::gpipe:

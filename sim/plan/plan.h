@@ -10,13 +10,12 @@
 #include "sim/config/reader.h"
 #include "sim/hardware/cluster_description.h"
 #include "sim/model/model.h"
+#include "sim/plan/optimizer.h"
+#include "sim/plan/peft.h"
 #include "sim/plan/recompute.h"
 #include "sim/software/software.h"
 
 namespace foretrain {
-
-enum class Optimizer { adamw, sgd };
-const char* to_string(Optimizer optimizer);
 
 // What is trained, independent of how it is spread.
 struct Train {
@@ -24,10 +23,13 @@ struct Train {
   std::int64_t global_batch = 0;  // sequences per optimizer step over all GPUs; 0 = not given, see default_global_batch
   Precision precision = Precision::bf16;
   Optimizer optimizer = Optimizer::adamw;
+  MasterWeights master_weights = MasterWeights::as_framework;
+  std::optional<double> gradient_bytes;  // of a gradient as reduced, where the scenario says (train.grad_reduce)
+  Peft peft;
   AttentionKernel attention = AttentionKernel::flash2;
   bool clip_gradients = true;
   double tokens = 0.0;                                    // total work, 0 = not given
-  SourcePosition precision_position, attention_position;  // where they were written, for messages
+  SourcePosition precision_position, attention_position, peft_position;  // where they were written, for messages
 };
 
 enum class PipelineSchedule {

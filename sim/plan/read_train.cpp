@@ -21,28 +21,6 @@ std::optional<std::size_t> simulated_choice(MapReader& reader, const char* key, 
   return std::nullopt;
 }
 
-// Adapters are not simulated, but their keys are checked all the same.
-void read_peft(const Node* node, Diagnostics& diagnostics) {
-  if (node == nullptr || node->is_null()) return;
-  const std::vector<std::string> kinds = {"none", "lora", "qlora"};
-  std::optional<std::size_t> kind;
-  if (node->is_scalar()) {
-    const Node wrapped{node->position, Node::Map{{"peft", node->position, *node}}};
-    kind = MapReader(wrapped, diagnostics, "train").choice("peft", kinds);
-  } else {
-    MapReader reader(*node, diagnostics, "train.peft");
-    reader.required_text("kind");
-    kind = reader.choice("kind", kinds);
-    reader.integer("rank", {1, 65536});
-    reader.number("alpha", config::Unit::count, {0, 1e9});
-    reader.choice("targets", {"all-linear", "attention", "qv"});
-    reader.choice("quant", {"none", "nf4", "int4", "int8"});
-    reader.text_list("full");
-    reader.finish();
-  }
-  if (kind && *kind > 0) diagnostics.unsupported(node->position, fmt::format("train.peft={}", kinds[*kind]));
-}
-
 }  // namespace
 
 std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
@@ -60,10 +38,13 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
                            precisions.size(), diagnostics)) {
     train.precision = precisions[*chosen];
   }
-  const std::array optimizers = {Optimizer::adamw, Optimizer::sgd};
-  if (const auto chosen =
-          simulated_choice(reader, "optimizer", {"adamw", "sgd", "adamw8bit", "lion", "adafactor", "lamb", "muon"},
-                           optimizers.size(), diagnostics)) {
+  const std::array optimizers = {
+      Optimizer::adamw,           Optimizer::sgd,  Optimizer::adamw8bit, Optimizer::paged_adamw8bit,
+      Optimizer::paged_adamw8bit, Optimizer::lion, Optimizer::adafactor, Optimizer::lamb};
+  if (const auto chosen = simulated_choice(reader, "optimizer",
+                                           {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit", "lion",
+                                            "adafactor", "lamb", "muon"},
+                                           optimizers.size(), diagnostics)) {
     train.optimizer = optimizers[*chosen];
   }
   const std::array kernels = {AttentionKernel::standard, AttentionKernel::flash1, AttentionKernel::flash1,
@@ -75,13 +56,14 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
   train.precision_position = reader.position_of("precision");
   train.attention_position = reader.position_of("attention");
 
-  read_peft(reader.node("peft"), diagnostics);
-  // fp32 master weights are what the optimizers here keep; gradients are reduced as the software profile says.
-  if (const auto chosen = reader.choice("master_weights", {"fp32", "none", "bf16"}); chosen && *chosen > 0) {
-    diagnostics.unsupported(reader.position_of("master_weights"), "train.master_weights");
+  train.peft = read_peft(reader.node("peft"), diagnostics);
+  train.peft_position = reader.position_of("peft");
+  const std::array masters = {MasterWeights::fp32, MasterWeights::none, MasterWeights::none};
+  if (const auto chosen = reader.choice("master_weights", {"fp32", "none", "bf16"})) {
+    train.master_weights = masters[*chosen];
   }
-  if (reader.choice("grad_reduce", {"fp32", "bf16", "fp16"})) {
-    diagnostics.unsupported(reader.position_of("grad_reduce"), "train.grad_reduce");
+  if (const auto chosen = reader.choice("grad_reduce", {"fp32", "bf16", "fp16"})) {
+    train.gradient_bytes = *chosen == 0 ? 4 : 2;
   }
   reader.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;

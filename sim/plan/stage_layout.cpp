@@ -34,6 +34,29 @@ bool is_recomputed(const Recompute& recompute, const Software& software, std::in
   return false;
 }
 
+// Freezes what the chunk's blocks hold so far and adds what is trained beside it: adapters, and copies of embedding and
+// head (the originals stay: modules_to_save of Hugging Face PEFT).
+void freeze(Chunk& chunk, const Model& m, const Plan& plan, const Software& software, const Peft& peft) {
+  const double adapters = layer_adapters(m, peft, plan.tp, software.lora_merged_projections).parameters(peft.rank);
+  double matrices = 0;
+  for (const Projection& p : layer_projections(m, plan.tp).all()) {
+    matrices += static_cast<double>(p.n) * static_cast<double>(p.k);
+  }
+  for (Block& block : chunk.blocks) {
+    block.frozen = block.parameters;
+    const bool full = (block.kind == Block::Kind::embedding && peft.full_embedding) ||
+                      (block.kind == Block::Kind::head && peft.full_head);
+    if (full) block.parameters *= 2;
+    if (block.kind == Block::Kind::layer) {
+      block.adapters = adapters;
+      block.parameters += adapters;
+      if (peft.format != nullptr) block.quantised = matrices;
+    } else if (block.kind == Block::Kind::head && peft.format != nullptr && software.quantises_head) {
+      block.quantised = block.frozen;
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t Chunk::layers() const {
@@ -52,7 +75,16 @@ double StageLayout::parameters() const {
   return sum;
 }
 
-std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software) {
+double StageLayout::trained() const {
+  double sum = 0;
+  for (const Chunk& chunk : chunks) {
+    for (const Block& block : chunk.blocks) sum += block.trained();
+  }
+  return sum;
+}
+
+std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software,
+                                       const Peft& peft) {
   const std::vector<std::int64_t> layers = layers_of_chunks(plan, model);
   const double vocabulary = static_cast<double>(stored_vocabulary(model, plan.tp, software.pads_vocabulary)) / plan.tp;
   const double table = vocabulary * static_cast<double>(model.hidden);
@@ -76,6 +108,7 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
       if (position + 1 == layers.size()) {
         chunk.blocks.push_back({Block::Kind::head, (shares_table ? 0.0 : table) + final_norm, false});
       }
+      if (peft.active()) freeze(chunk, model, plan, software, peft);
       stage.chunks.push_back(std::move(chunk));
     }
   }
@@ -88,7 +121,7 @@ std::vector<GradientBucket> gradient_buckets(const StageLayout& stage, double gr
   for (int chunk = static_cast<int>(stage.chunks.size()) - 1; chunk >= 0; --chunk) {
     const std::vector<Block>& blocks = stage.chunks[static_cast<std::size_t>(chunk)].blocks;
     for (int block = static_cast<int>(blocks.size()) - 1; block >= 0; --block) {
-      open.parameters += blocks[static_cast<std::size_t>(block)].parameters;
+      open.parameters += blocks[static_cast<std::size_t>(block)].trained();
       open.chunk = chunk;
       open.block = block;
       const bool last = chunk == 0 && block == 0;

@@ -12,6 +12,11 @@ struct Block {
   enum class Kind { embedding, layer, head } kind = Kind::layer;
   double parameters = 0;    // held by one tensor-parallel rank, before ZeRO sharding
   bool recomputed = false;  // its forward runs again before its backward
+  // Of `parameters`, with adapters beside frozen weights:
+  double frozen = 0;     // have no gradient and no optimizer state
+  double quantised = 0;  // of the frozen ones: stored in fewer bits
+  double adapters = 0;   // of the trained ones: low-rank factors
+  double trained() const { return parameters - frozen; }
 };
 
 // The blocks of one chunk in forward order.
@@ -27,9 +32,12 @@ struct StageLayout {
   // Parameters held by one rank. Tied embeddings share one table where a stage holds both ends of the model;
   // otherwise the last stage keeps a copy.
   double parameters() const;
+  double trained() const;  // of them, with gradients and optimizer states
 };
 
-std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software);
+// With adapters, `parameters` counts frozen weights and adapters alike.
+std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software,
+                                       const Peft& peft = {});
 
 // A group of gradients reduced together, in the order the backward pass produces them.
 struct GradientBucket {
@@ -37,7 +45,7 @@ struct GradientBucket {
   int chunk = 0;  // complete once the backward of this block of this chunk has run
   int block = 0;
 };
-// Buckets close when they hold at least `bucket_bytes` of gradients (as reduced).
+// Of trained parameters only. Buckets close when they hold at least `bucket_bytes` of gradients (as reduced).
 std::vector<GradientBucket> gradient_buckets(const StageLayout& stage, double gradient_bytes, double bucket_bytes);
 
 }  // namespace foretrain

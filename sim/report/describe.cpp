@@ -25,8 +25,12 @@ std::string describe_machine(const ClusterDescription& c) {
 }
 
 std::string describe_training(const Train& t) {
-  return fmt::format("{} sequences of {} tokens a step, {}, {}, attention {}", t.global_batch, t.seq_len,
-                     to_string(t.precision), to_string(t.optimizer), to_string(t.attention));
+  std::string text = fmt::format("{} sequences of {} tokens a step, {}, {}, attention {}", t.global_batch, t.seq_len,
+                                 to_string(t.precision), to_string(t.optimizer), to_string(t.attention));
+  if (t.master_weights == MasterWeights::none) text += ", no master weights";
+  if (t.peft.active()) text += fmt::format(", {} of rank {}", to_string(t.peft.kind), t.peft.rank);
+  if (t.peft.format != nullptr) text += fmt::format(" over {} weights", t.peft.format->name);
+  return text;
 }
 
 std::string describe_recompute(const Recompute& recompute) {

@@ -23,6 +23,20 @@ Json model_json(const Model& m) {
           {"tied_embeddings", m.tied_embeddings}};
 }
 
+Json peft_json(const Case& c, const std::vector<StageLayout>& layouts) {
+  const Peft& p = c.train.peft;
+  double trained = 0, held = 0;
+  for (const StageLayout& stage : layouts) {
+    trained += stage.trained() * c.plan.tp;
+    held += stage.parameters() * c.plan.tp;
+  }
+  return {{"kind", to_string(p.kind)},
+          {"rank", p.rank},
+          {"quant", p.format == nullptr ? Json(nullptr) : Json(p.format->name)},
+          {"trained_parameters", std::llround(trained)},
+          {"trained_fraction", held > 0 ? Json(trained / held) : Json(nullptr)}};
+}
+
 Json train_json(const Train& t) {
   return {{"seq_len", t.seq_len},
           {"global_batch", t.global_batch},
@@ -209,6 +223,7 @@ Json case_json(const CaseReport& r) {
   json["elasticity"] = elasticity_json(r.elasticity);
   json["model"] = model_json(r.subject.model);
   json["train"] = train_json(r.subject.train);
+  if (r.subject.train.peft.active()) json["train"]["peft"] = peft_json(r.subject, r.step.layouts);
   json["cluster"] = cluster_json(r.subject.cluster);
   json["software"] = r.subject.software.name;
   json["plan"] = plan_json(r.subject);

@@ -213,6 +213,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
     result.train = *train;
     // Gradients are not reduced in fewer bytes than the weights they are of: DDP of fp32 models sends fp32.
     result.software.gradient_bytes = std::max(result.software.gradient_bytes, element_bytes(train->precision));
+    if (train->gradient_bytes) result.software.gradient_bytes = *train->gradient_bytes;
     if (const auto plan = resolve_plan(*request, *model, *train, *cluster, result.software, diagnostics)) {
       result.plan = *plan;
       settle_batch(*request, result, diagnostics);

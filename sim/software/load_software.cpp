@@ -102,6 +102,18 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.tp_overlap_hidden, reader.number("tp_overlap_hidden", Unit::count, kShare));
 }
 
+void read_peft(MapReader& reader, Software& s, Diagnostics& diagnostics) {
+  set(s.lora_fused, reader.boolean("lora_fused"));
+  set(s.lora_adapter_bytes, reader.number("lora_adapter_bytes", Unit::count, {2, 4}));
+  set(s.lora_merged_projections, reader.boolean("lora_merged_projections"));
+  set(s.peft_zero3_checkpoint_bytes, reader.number("peft_zero3_checkpoint_bytes", Unit::count, kBytesEach));
+  set(s.unquantised_bytes, reader.number("unquantised_bytes", Unit::count, kBytesEach));
+  set(s.quantises_head, reader.boolean("quantises_head"));
+  set(s.quantised_keeps_input, reader.boolean("quantised_keeps_input"));
+  set(s.zero3_shards_quantised, reader.boolean("zero3_shards_quantised"));
+  read_state(reader, "state_adapter", s.state_adapter, diagnostics);
+}
+
 void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.rmsnorm_kept_bytes, reader.number("rmsnorm_kept_bytes", Unit::count, kBytesEach));
   set(s.layernorm_kept_bytes, reader.number("layernorm_kept_bytes", Unit::count, kBytesEach));
@@ -170,6 +182,7 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   read_kernels(reader, profile, diagnostics);
   read_host(reader, profile);
   read_parallelism(reader, profile);
+  read_peft(reader, profile, diagnostics);
   read_memory(reader, profile, diagnostics);
   std::vector<Variant> variants = read_variants(reader, diagnostics);
   reader.finish();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/model/operators.h"
+#include "sim/workload/adapter_cost.h"
 
 namespace foretrain {
 namespace {
@@ -48,10 +49,15 @@ KernelTime weight_gradient(const Gpu& gpu, Precision precision, std::int64_t tok
                    {.m = p.n, .n = p.k, .k = tokens, .accumulate = true, .output_bytes = gradient_bytes});
 }
 
+// The gradient of the input, all there is to do for frozen weights.
+KernelTime input_gradient(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p) {
+  return gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n});
+}
+
 // The gradient of the input and, unless a pass of its own makes it, that of the weights.
 KernelTime backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
                             double gradient_bytes, Pass pass) {
-  const KernelTime input = gemm_time(gpu, precision, {.m = tokens, .n = p.k, .k = p.n});
+  const KernelTime input = input_gradient(gpu, precision, tokens, p);
   return pass == Pass::input_gradient ? input : input + weight_gradient(gpu, precision, tokens, p, gradient_bytes);
 }
 
@@ -145,8 +151,12 @@ Seconds layer_host_time(const Case& c, Pass pass) {
   return {ms * 1e-3};
 }
 
-KernelTime linear_forward(const Case& c, const RankShape& s, const Projection& p) {
+// A linear layer with the adapters beside it; quantised weights are made 16 bit first.
+KernelTime linear_forward(const Case& c, const RankShape& s, const Projection& p,
+                          const std::vector<Projection>& adapters) {
   KernelTime time = forward_product(c.cluster.gpu, s.matmul, rows(s), p);
+  time += dequantise_time(c, p, Pass::forward);
+  time += adapters_time(c, s.tokens, adapters, Pass::forward);
   if (s.matmul == Precision::fp8) {
     const Bytes cast{c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * s.tokens};
     time += streaming_time(c.cluster.gpu, cast, 1);
@@ -156,13 +166,20 @@ KernelTime linear_forward(const Case& c, const RankShape& s, const Projection& p
 
 BlockPass forward_of_layer(const Case& c, const RankShape& s) {
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  const LayerAdapters beside = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
   const Elementwise between = elementwise(c, s, c.software.forward);
-  auto linear = [&](const Projection& projection) { return linear_forward(c, s, projection); };
+  const auto linear = [&](const Projection& projection, const std::vector<Projection>& adapters) {
+    return linear_forward(c, s, projection, adapters);
+  };
   BlockPass block;
   const KernelTime core = attention_core(c, s, Pass::forward);
   const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
-  add_region(block, c, s, {{between.attention + linear(p.qkv), exchange}, {core + linear(p.attention_out), {}}}, {0});
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_in) + linear(p.mlp_out), {}}}, {0});
+  add_region(block, c, s,
+             {{between.attention + linear(p.qkv, beside.qkv), exchange},
+              {core + linear(p.attention_out, beside.attention_out), {}}},
+             {0});
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_in, beside.mlp_in) + linear(p.mlp_out, beside.mlp_out), {}}},
+             {0});
   block.host = layer_host_time(c, Pass::forward);
   return block;
 }
@@ -190,8 +207,9 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
   const RedoneParts redone = c.plan.recompute.redone(c.software);
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
   const Elementwise between = elementwise(c, s, redone_passes(c, redone));
-  const auto linear = [&](bool runs, const Projection& projection) {
-    return runs ? linear_forward(c, s, projection) : KernelTime{};
+  const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
+  const auto linear = [&](bool runs, const Projection& projection, const std::vector<Projection>& adapters) {
+    return runs ? linear_forward(c, s, projection, adapters) : KernelTime{};
   };
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   BlockPass block;
@@ -213,11 +231,13 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
   KernelTime core;
   if (redone.core_attention) core = attention_core(c, s, Pass::forward);
   const auto exchange = redone.core_attention ? key_value_exchange(c, s, Collective::all_gather, core) : std::nullopt;
-  add({{between.attention + linear(redone.qkv, p.qkv), exchange},
-       {core + linear(redone.attention_out, p.attention_out), {}}},
+  add({{between.attention + linear(redone.qkv, p.qkv, low_rank.qkv), exchange},
+       {core + linear(redone.attention_out, p.attention_out, low_rank.attention_out), {}}},
       redone.qkv, redone.attention_out);
-  add({{between.mlp + linear(redone.mlp_in, p.mlp_in) + linear(redone.mlp_out, p.mlp_out), {}}}, redone.mlp_in,
-      redone.mlp_out);
+  add({{between.mlp + linear(redone.mlp_in, p.mlp_in, low_rank.mlp_in) +
+            linear(redone.mlp_out, p.mlp_out, low_rank.mlp_out),
+        {}}},
+      redone.mlp_in, redone.mlp_out);
   const KernelTime whole = forward_of_layer(c, s).compute();
   if (whole.total().value > 0) {
     block.host = layer_host_time(c, Pass::forward) * std::min(1.0, block.compute().total() / whole.total());
@@ -243,9 +263,14 @@ BlockPass weight_gradients_of_layer(const Case& c, const RankShape& s) {
 BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
+  const bool frozen = c.train.peft.active();
   const Elementwise between = elementwise(c, s, c.software.backward);
-  auto linear = [&](const Projection& projection) {
-    KernelTime time = backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c), pass);
+  auto linear = [&](const Projection& projection, const std::vector<Projection>& adapters) {
+    KernelTime time = frozen ? input_gradient(gpu, s.matmul, rows(s), projection)
+                             : backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c), pass);
+    time += dequantise_time(c, projection, Pass::backward);
+    time += adapters_time(c, s.tokens, adapters, Pass::backward);
     if (s.matmul == Precision::fp8) {
       time +=
           streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
@@ -265,11 +290,15 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
   const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
   // The input gradient of a region is summed over the ranks while its weight gradient is still computed.
   const auto beside = [&](const Projection& projection) {
-    if (!c.software.tp_backward_overlap || pass == Pass::input_gradient) return Seconds{0};
+    if (!c.software.tp_backward_overlap || frozen || pass == Pass::input_gradient) return Seconds{0};
     return weight_gradient(gpu, s.matmul, rows(s), projection, gradient_bytes(c)).total();
   };
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_out) + linear(p.mlp_in), {}}}, beside(p.mlp_in));
-  add_region(block, c, s, {{between.attention + linear(p.attention_out), gather}, {core, scatter}, {linear(p.qkv), {}}},
+  add_region(block, c, s, {{between.mlp + linear(p.mlp_out, low_rank.mlp_out) + linear(p.mlp_in, low_rank.mlp_in), {}}},
+             beside(p.mlp_in));
+  add_region(block, c, s,
+             {{between.attention + linear(p.attention_out, low_rank.attention_out), gather},
+              {core, scatter},
+              {linear(p.qkv, low_rank.qkv), {}}},
              beside(p.qkv));
   const double share = pass == Pass::input_gradient ? 1.0 - weight_gradient_kernel_share(c) : 1.0;
   block.host = host_again + layer_host_time(c, Pass::backward) * share;
@@ -281,6 +310,11 @@ BlockPass embedding_pass(const Case& c, const RankShape& s, Pass pass) {
   const double passes = pass == Pass::forward ? 2.0 : 3.0;
   const double width = static_cast<double>(c.model.hidden) * s.element;
   BlockPass block;
+  // A frozen table has no gradient: the backward pass ends before it.
+  if (pass == Pass::backward && c.train.peft.active() && !c.train.peft.full_embedding) {
+    block.steps.push_back({streaming_time(c.cluster.gpu, {0}, 1), {}});
+    return block;
+  }
   LayerStep step{streaming_time(c.cluster.gpu, {passes * s.tokens * width}, 2), {}};
   if (c.plan.tp > 1 && (pass == Pass::forward || c.plan.sequence_parallel)) {
     const Collective op = !c.plan.sequence_parallel ? Collective::all_reduce
@@ -308,9 +342,12 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
   const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
   const Projection head{vocabulary / c.plan.tp, c.model.hidden};
+  const bool frozen = c.train.peft.active() && !c.train.peft.full_head;
   KernelTime time = pass == Pass::forward ? forward_product(gpu, s.rest, rows(s), head)
+                    : frozen              ? input_gradient(gpu, s.rest, rows(s), head)
                                           : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c), pass);
   if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
+  if (c.software.quantises_head) time += dequantise_time(c, head, pass);
   const double share = pass == Pass::forward ? 1.0 / 3.0 : 2.0 / 3.0;
   const double logits = s.tokens * static_cast<double>(head.n);
   time += streaming_time(gpu, {share * c.software.loss_bytes_per_logit * logits}, pass == Pass::forward ? 6 : 4);

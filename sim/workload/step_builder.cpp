@@ -47,7 +47,7 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())) {}
 
 Step StepBuilder::build() {
-  step_.layouts = stage_layouts(case_.model, case_.plan, case_.software);
+  step_.layouts = stage_layouts(case_.model, case_.plan, case_.software, case_.train.peft);
   step_.micro_batches = micro_batches(case_.plan, case_.train);
   step_.total_ranks = case_.plan.gpus();
   step_.simulated_ranks = static_cast<int>(communicators_.rank_classes().size());
@@ -301,7 +301,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   // Issues the gather of the i-th block of this pass; it may start once the block before the one that runs has ended.
   auto gather = [&](int i) {
     const Block& block = blocks[static_cast<std::size_t>(block_at(i))];
-    const Bytes bytes{block.parameters * element_bytes(case_.train.precision)};
+    const Bytes bytes = gathered_bytes(block);
     const std::size_t ended = block_ends_.size();
     const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
     const bool twice = op.pass != Pass::forward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
@@ -343,7 +343,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
     if (!reduces_in(op)) continue;
     // A block without work in this pass is done when those before it are.
     if (plan.zero == 3) {
-      if (block.parameters > 0) reduce_gradients(block.parameters, span.last, op);
+      if (block.trained() > 0) reduce_gradients(block.trained(), span.last, op);
     } else {
       for (const GradientBucket& bucket : buckets_) {
         if (bucket.chunk == op.chunk && bucket.block == index) reduce_gradients(bucket.parameters, span.last, op);

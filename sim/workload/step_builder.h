@@ -90,6 +90,7 @@ class StepBuilder {
   void finish_reductions();
   bool reduces_in(const PipelineOp& op) const;
   double bucket_bytes() const;
+  Bytes gathered_bytes(const Block& block) const;
   std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
   Composition optimizer_work(const StageLayout& layout) const;

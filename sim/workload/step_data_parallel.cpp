@@ -21,6 +21,13 @@ double StepBuilder::bucket_bytes() const {
   return case_.software.gradient_bucket_bytes(case_.plan.data_ranks(), case_.plan.overlap.grad_reduce);
 }
 
+// What ZeRO-3 gathers of a block: everything that is sharded, frozen or not; quantised weights as they are stored.
+Bytes StepBuilder::gathered_bytes(const Block& block) const {
+  const WeightFormat* format = case_.train.peft.format;
+  const double quantised = format == nullptr ? 0 : block.quantised * format->stored_bytes;
+  return {(block.parameters - block.quantised) * element_bytes(case_.train.precision) + quantised};
+}
+
 bool StepBuilder::reduces_in(const PipelineOp& op) const {
   const Plan& plan = case_.plan;
   if (plan.data_ranks() == 1 || op.pass == Pass::forward || op.pass == Pass::input_gradient) return false;
@@ -150,11 +157,10 @@ StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& af
 Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
   const Plan& plan = case_.plan;
   const double shards = plan.shard_ranks();
-  const double held = layout.parameters() / shards;
-  // SGD keeps no moments: it reads and writes two of AdamW's four states.
-  const double traffic = case_.software.optimizer_traffic_bytes * (case_.train.optimizer == Optimizer::sgd ? 0.5 : 1.0);
+  const double held = layout.trained() / shards;
+  const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
   // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.parameters() /
+  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.trained() /
                                                        (plan.zero >= 2 ? shards : 1.0)
                                                  : 0.0;
   const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);

@@ -78,7 +78,8 @@ void StepBuilder::reduce_between_stages(Purpose purpose, TaskKind kind) {
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
     const StageLayout& layout = step_.layouts[static_cast<std::size_t>(step_.stage[rank])];
     const double shared =
-        purpose == Purpose::tie ? step_.layouts.front().chunks.front().blocks.front().parameters : layout.parameters();
+        purpose == Purpose::tie ? step_.layouts.front().chunks.front().blocks.front().trained() : layout.trained();
+    if (shared <= 0) continue;  // frozen
     const Bytes bytes{shared * case_.software.gradient_bytes};
     const CollectiveCost cost = communicators_.cost(rank, purpose, Collective::all_reduce, bytes);
     const auto communicator = communicators_.find(rank, purpose, cost.algorithm);
