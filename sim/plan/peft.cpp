@@ -93,13 +93,13 @@ void read_full(MapReader& reader, Peft& peft) {
 }
 
 void read_format(MapReader& reader, Peft& peft) {
-  const std::optional<std::size_t> chosen =
-      reader.choice("quant", {"none", "nf4", "nf4-dq", "int4", "gptq", "int8"});
+  const std::optional<std::size_t> chosen = reader.choice("quant", {"none", "nf4", "nf4-dq", "int4", "gptq", "int8"});
   constexpr std::array names = {"none", "nf4", "nf4-dq", "int4", "gptq", "int8"};
   if (chosen) peft.format = format_named(names[*chosen]);
   if (peft.kind == Peft::Kind::lora && peft.format != nullptr) {
-    reader.error("quant", "train.peft.quant quantises frozen weights, which kind: lora leaves in 16 bits; write kind: "
-                          "qlora, or quant: none");
+    reader.error("quant",
+                 "train.peft.quant quantises frozen weights, which kind: lora leaves in 16 bits; write kind: "
+                 "qlora, or quant: none");
   } else if (peft.kind == Peft::Kind::qlora && peft.format == nullptr) {
     if (chosen) {
       reader.error("quant", "kind: qlora needs quantised weights; legal quant: nf4, nf4-dq, gptq, int8, or kind: lora");
@@ -142,7 +142,8 @@ Peft read_peft(const Node* node, Diagnostics& diagnostics) {
 
 std::vector<Projection> LayerAdapters::all() const {
   std::vector<Projection> every;
-  for (const auto* part : {&qkv, &attention_out, &mlp_in, &mlp_out}) every.insert(every.end(), part->begin(), part->end());
+  for (const auto* part : {&qkv, &attention_out, &mlp_in, &mlp_out})
+    every.insert(every.end(), part->begin(), part->end());
   return every;
 }
 

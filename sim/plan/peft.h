@@ -41,8 +41,8 @@ struct Peft {
 };
 const char* to_string(Peft::Kind kind);
 
-// Reads `train.peft`: none, lora or qlora, or a map {kind, rank, alpha, targets, dropout, quant, full}. What is wrong is
-// reported; `alpha` is a factor and costs nothing.
+// Reads `train.peft`: none, lora or qlora, or a map {kind, rank, alpha, targets, dropout, quant, full}. What is wrong
+// is reported; `alpha` is a factor and costs nothing.
 Peft read_peft(const config::Node* node, Diagnostics& diagnostics);
 
 // The low-rank products beside a layer's linear layers, as one of `tp` ranks holds them: x[k] A[k, rank] B[rank, n].

@@ -177,15 +177,39 @@ TEST_CASE("every key of train is read") {
 
 TEST_CASE("training features that are not simulated are refused by name, all at once") {
   const Reading r = train(
-      "{precision: nvfp4, optimizer: muon, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]},\n"
-      " master_weights: none, grad_reduce: bf16}");
+      "{precision: nvfp4, optimizer: muon, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]}}");
   CHECK_FALSE(r.train);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"train.grad_reduce", "train.master_weights", "train.optimizer=muon",
-                                          "train.peft=qlora", "train.precision=nvfp4"});
-  CHECK(train("peft: lora").unsupported() == std::vector<std::string>{"train.peft=lora"});
-  CHECK(train("optimizer: adamw8bit").unsupported() == std::vector<std::string>{"train.optimizer=adamw8bit"});
+  CHECK(names == std::vector<std::string>{"train.optimizer=muon", "train.precision=nvfp4"});
+}
+
+TEST_CASE("adapters are read") {
+  const Reading r = train("peft: {kind: qlora, rank: 64, alpha: 16, dropout: 0.1, targets: [q_proj, down], quant: nf4-dq, full: [lm_head]}");
+  REQUIRE(r.train);
+  const Peft& peft = r.train->peft;
+  CHECK(peft.kind == Peft::Kind::qlora);
+  CHECK(peft.rank == 64);
+  CHECK(peft.dropout == 0.1);
+  CHECK((peft.targets.q && peft.targets.down && !peft.targets.v && !peft.targets.up));
+  REQUIRE(peft.format != nullptr);
+  CHECK(peft.format->name == std::string("nf4-dq"));
+  CHECK((peft.full_head && !peft.full_embedding));
+  CHECK(train("peft: qlora").train->peft.format->name == std::string("nf4"));
+  CHECK(train("peft: {kind: qlora, quant: int4}").train->peft.format->name == std::string("gptq"));
+  CHECK(train("peft: lora").train->peft.format == nullptr);
+  CHECK_FALSE(train("peft: none").train->peft.active());
+  CHECK(train("optimizer: paged-adamw8bit").train->optimizer == Optimizer::paged_adamw8bit);
+  CHECK(train("grad_reduce: fp32").train->gradient_bytes == 4.0);
+}
+
+TEST_CASE("wrong adapters are reported with what would be right") {
+  CHECK(contains(train("peft: {kind: lora, targets: [q, w]}").text(), "legal: all-linear, attention, qv, or a list"));
+  CHECK(contains(train("peft: {kind: lora, quant: nf4}").text(), "write kind: qlora"));
+  CHECK(contains(train("peft: {kind: qlora, quant: none}").text(), "legal quant: nf4, nf4-dq, gptq, int8"));
+  CHECK(contains(train("peft: {kind: lora, full: [norms]}").text(), "legal: embedding, lm_head"));
+  CHECK(contains(train("peft: {kind: lora, rank: 0}").text(), "rank=0 is out of range"));
+  CHECK(contains(train("peft: {kind: lora, targets: []}").text(), "targets is empty"));
 }
 
 TEST_CASE("wrong training settings are reported where they are wrong") {
