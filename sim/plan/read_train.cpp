@@ -41,10 +41,10 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
   const std::array optimizers = {
       Optimizer::adamw,           Optimizer::sgd,  Optimizer::adamw8bit, Optimizer::paged_adamw8bit,
       Optimizer::paged_adamw8bit, Optimizer::lion, Optimizer::adafactor, Optimizer::lamb};
-  if (const auto chosen = simulated_choice(reader, "optimizer",
-                                           {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit", "lion",
-                                            "adafactor", "lamb", "muon"},
-                                           optimizers.size(), diagnostics)) {
+  if (const auto chosen = simulated_choice(
+          reader, "optimizer",
+          {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit", "lion", "adafactor", "lamb", "muon"},
+          optimizers.size(), diagnostics)) {
     train.optimizer = optimizers[*chosen];
   }
   const std::array kernels = {AttentionKernel::standard, AttentionKernel::flash1, AttentionKernel::flash1,

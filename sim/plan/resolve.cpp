@@ -316,27 +316,32 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
   if (!peft.active()) return;
   const SourcePosition& position = q.train.peft_position;
   if (layer_adapters(q.model, peft, 1, false).all().empty()) {
-    q.diagnostics.error(position, "train.peft.targets names no linear layer of this model; legal: all-linear, attention, "
-                                  "qv, or a list of q, k, v, o, up, down");
+    q.diagnostics.error(position,
+                        "train.peft.targets names no linear layer of this model; legal: all-linear, attention, "
+                        "qv, or a list of q, k, v, o, up, down");
   }
   if (peft.rank > q.model.hidden) {
-    q.diagnostics.error(position, fmt::format("train.peft.rank {} is more than hidden={}: an adapter would be larger than "
-                                              "what it adapts; legal: 1 to {}",
-                                              peft.rank, q.model.hidden, q.model.hidden));
+    q.diagnostics.error(position,
+                        fmt::format("train.peft.rank {} is more than hidden={}: an adapter would be larger than "
+                                    "what it adapts; legal: 1 to {}",
+                                    peft.rank, q.model.hidden, q.model.hidden));
   }
   if (splits_backward(plan.schedule)) {
-    q.diagnostics.unsupported(position, "train.peft with a schedule that defers weight gradients (legal: 1f1b, "
-                                        "interleaved, gpipe)");
+    q.diagnostics.unsupported(position,
+                              "train.peft with a schedule that defers weight gradients (legal: 1f1b, "
+                              "interleaved, gpipe)");
   }
   if (peft.format == nullptr) return;
   if (q.train.precision == Precision::fp8) {
-    q.diagnostics.error(q.train.precision_position, "precision fp8 multiplies fp8 weights, and kind: qlora stores them "
-                                                    "quantised; legal: bf16 or fp16, or kind: lora");
+    q.diagnostics.error(q.train.precision_position,
+                        "precision fp8 multiplies fp8 weights, and kind: qlora stores them "
+                        "quantised; legal: bf16 or fp16, or kind: lora");
   }
   if (plan.zero == 3 && !software.zero3_shards_quantised) {
-    q.error("zero", fmt::format("zero=3 of {} does not shard quantised weights; legal with qlora: zero 0, 1 or 2, kind: "
-                                "lora, or a framework whose FSDP shards them (hf-trainer, torch-fsdp)",
-                                software.name));
+    q.error("zero",
+            fmt::format("zero=3 of {} does not shard quantised weights; legal with qlora: zero 0, 1 or 2, kind: "
+                        "lora, or a framework whose FSDP shards them (hf-trainer, torch-fsdp)",
+                        software.name));
   }
 }
 

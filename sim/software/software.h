@@ -71,10 +71,11 @@ struct Software {
   bool selective_is_every_other_layer = false;
 
   // Adapters (LoRA). Fused: a low-rank product adds to the linear layer's output in its epilogue; otherwise scaling and
-  // adding are kernels of their own, and adapters in fp32 (4 bytes) beside 16-bit weights add casts of input and output.
+  // adding are kernels of their own, and adapters in fp32 (4 bytes) beside 16-bit weights add casts of input and
+  // output.
   bool lora_fused = false;
   double lora_adapter_bytes = 2;
-  bool lora_merged_projections = false;  // one adapter for Q, K and V, one for gate and up
+  bool lora_merged_projections = false;    // one adapter for Q, K and V, one for gate and up
   double peft_zero3_checkpoint_bytes = 2;  // of an element of a layer's input that recompute keeps, under ZeRO-3
   // Quantised frozen weights.
   double unquantised_bytes = 2;        // of embedding, head and norms beside quantised matrices
@@ -127,7 +128,7 @@ struct Software {
     bool operator==(const StateBytes&) const = default;
   };
   std::optional<StateBytes> state_zero0, state_zero3;  // where this stage is another code path
-  std::optional<StateBytes> state_adapter;     // of adapters
+  std::optional<StateBytes> state_adapter;             // of adapters
   std::optional<StateBytes> state_zero0_fp16;          // stage 0 in fp16, where that is autocast over fp32 weights
   std::optional<double> bf16_gradient_store_bytes;     // in bf16 runs: gradients accumulated in fp32 beside 16-bit ones
   double zero3_pipeline_extra_bytes = 0;  // ZeRO-3 with pp > 1: weights and gradients of the stage that stay unsharded

@@ -160,9 +160,9 @@ Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
   const double held = layout.trained() / shards;
   const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
   // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * layout.trained() /
-                                                       (plan.zero >= 2 ? shards : 1.0)
-                                                 : 0.0;
+  const double clip = case_.train.clip_gradients
+                          ? case_.software.gradient_traffic_bytes * layout.trained() / (plan.zero >= 2 ? shards : 1.0)
+                          : 0.0;
   const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);
   Composition composition;
   composition[Part::memory] = to_time(time.memory);

@@ -185,7 +185,9 @@ TEST_CASE("training features that are not simulated are refused by name, all at 
 }
 
 TEST_CASE("adapters are read") {
-  const Reading r = train("peft: {kind: qlora, rank: 64, alpha: 16, dropout: 0.1, targets: [q_proj, down], quant: nf4-dq, full: [lm_head]}");
+  const Reading r = train(
+      "peft: {kind: qlora, rank: 64, alpha: 16, dropout: 0.1, targets: [q_proj, down], quant: nf4-dq, full: "
+      "[lm_head]}");
   REQUIRE(r.train);
   const Peft& peft = r.train->peft;
   CHECK(peft.kind == Peft::Kind::qlora);
