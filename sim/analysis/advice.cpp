@@ -145,6 +145,7 @@ std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Envir
   const int model_parallel = subject.plan.tp * subject.plan.cp * subject.plan.pp;
   for (int dp = 1; dp < subject.plan.dp; ++dp) {
     const int gpus = dp * model_parallel;
+    if (model_parallel * dp / subject.plan.pp % (subject.plan.ep * subject.plan.etp) != 0) continue;
     const bool whole_nodes = gpus <= subject.cluster.gpus_per_node || gpus % subject.cluster.gpus_per_node == 0;
     if (subject.plan.dp % dp != 0 || !whole_nodes || subject.train.global_batch * dp % subject.plan.dp != 0) continue;
     Case fewer = subject;

@@ -21,6 +21,8 @@ Cause cause_of(const TaskInfo& task, int zero) {
       return Cause::tp_comm;
     case TaskKind::context_collective:
       return Cause::cp_comm;
+    case TaskKind::expert_collective:
+      return Cause::ep_comm;
     case TaskKind::pipeline_gather:
     case TaskKind::pipeline_transfer:
       return Cause::pp_comm;
@@ -50,6 +52,7 @@ Cause cause_of_wait(const TaskInfo& task, int zero, bool pipelined) {
     case TaskKind::weight_gradient:
     case TaskKind::tensor_collective:
     case TaskKind::context_collective:
+    case TaskKind::expert_collective:
     case TaskKind::pipeline_gather:
       return pipelined ? Cause::bubble : Cause::dp_comm;
     default:
@@ -110,6 +113,7 @@ class Blamer {
     sum[Cause::other] += made_of[Part::straggler] + made_of[Part::other];
     sum[Cause::tp_comm] += made_of[Part::tensor_latency] + made_of[Part::tensor_transfer];
     sum[Cause::cp_comm] += made_of[Part::context_latency] + made_of[Part::context_transfer];
+    sum[Cause::ep_comm] += made_of[Part::expert_latency] + made_of[Part::expert_transfer];
     sum[Cause::pp_comm] += made_of[Part::pipeline_latency] + made_of[Part::pipeline_transfer];
     // What it took longer was taken by the collective that ran beside it.
     sum[zero_ == 3 ? Cause::zero_comm : Cause::dp_comm] += elapsed - made_of.total();
@@ -149,10 +153,12 @@ void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double e
   e.memory_bandwidth += part(Part::memory);
   e.kernel_latency += part(Part::kernel_latency);
   e.host += part(Part::launch);
-  e.network_latency += part(Part::tensor_latency) + part(Part::context_latency) + part(Part::pipeline_latency);
+  e.network_latency += part(Part::tensor_latency) + part(Part::context_latency) + part(Part::expert_latency) +
+                       part(Part::pipeline_latency);
   e.other += part(Part::straggler) + part(Part::other);
   rate_of(e, step.tensor_link_kind[info.actor]) += part(Part::tensor_transfer) + part(Part::pipeline_transfer);
   rate_of(e, step.context_link_kind[info.actor]) += part(Part::context_transfer);
+  rate_of(e, step.expert_link_kind[info.actor]) += part(Part::expert_transfer);
 }
 
 // Books the tasks that led to the end of `task`, from the start of the schedule on.

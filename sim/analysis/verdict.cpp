@@ -30,6 +30,7 @@ std::vector<Loss> losses(const CaseReport& r) {
   const double compute = r.breakdown[Cause::compute].seconds();
   add(r.hfu > 0 ? compute * (1.0 - r.mfu / r.hfu) : 0.0, "recompute");
   add(r.breakdown[Cause::tp_comm].seconds(), fmt::format("tensor-parallel communication (tp {})", plan.tp));
+  add(r.breakdown[Cause::ep_comm].seconds(), fmt::format("exchanges with experts (ep {})", plan.ep));
   add(r.breakdown[Cause::zero_comm].seconds(),
       fmt::format("ZeRO-{} gathers{}", plan.zero, plan.zero == 3 ? " and scatters" : ""));
   add(r.breakdown[Cause::dp_comm].seconds(), "gradient reduction");

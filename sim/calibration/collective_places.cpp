@@ -73,6 +73,7 @@ std::vector<CollectivePlace> collective_places(const CollectiveModel& model) {
   places.add("latency.hop_spanning", &C::intra_hop_spanning_us);
   places.add("latency.send", &C::send_us);
   places.add("latency.send_network", &C::send_network_us);
+  places.add("latency.all_to_all", &C::all_to_all_us);
   places.add("bandwidth_protocol.base", &C::k0_us);
   places.add("bandwidth_protocol.hop_nvlink", &C::k_nvlink_us);
   places.add("bandwidth_protocol.hop_pcie", &C::k_pcie_us);
@@ -94,6 +95,7 @@ std::vector<CollectivePlace> collective_places(const CollectiveModel& model) {
   places.add("operations.reduce_scatter", &C::reduce_scatter_fraction);
   places.add("operations.broadcast", &C::broadcast_fraction);
   places.add("operations.send", &C::send_fraction);
+  places.add("operations.all_to_all", &C::all_to_all_fraction);
   places.add("operations.send_of_staged_ring", &C::send_of_staged_ring);
   places.add("operations.few_steps_gen3", &C::few_steps_gen3);
   places.add("pcie.ring_fraction", &C::pcie_ring_fraction);

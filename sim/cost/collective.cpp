@@ -84,6 +84,7 @@ double wire_fraction(Collective op, int ranks) {
       return once;
     case Collective::broadcast:
     case Collective::send:
+    case Collective::all_to_all:
       return 1.0;
   }
   return 1.0;
@@ -113,6 +114,8 @@ BytesPerSecond ring_intra(Collective op, const GroupShape& shape, const Cluster&
       return shape.ring_intra * c.broadcast_fraction;
     case Collective::send:
       return shape.ring_intra * c.send_fraction;
+    case Collective::all_to_all:
+      return shape.exchange_intra * c.all_to_all_fraction;
   }
   return shape.ring_intra;
 }
@@ -163,6 +166,18 @@ CollectiveCost send_cost(Bytes bytes, const GroupShape& shape, const Cluster& cl
   return {Algorithm::direct, microseconds(us), bytes, std::min(intra, shape.ring_network)};
 }
 
+// Every rank talks to every other at once: one start, no hops one after the other.
+CollectiveCost exchange_cost(Bytes bytes, const GroupShape& shape, const Cluster& cluster,
+                             const CollectiveConstants& c) {
+  const bool spans = shape.nodes > 1;
+  const NetworkLatency& network = network_latency(cluster, c);
+  double us = c.all_to_all_us + (spans ? network.latency_us + plugin_us(network) : 0.0);
+  us += ramp_us(bytes, {0.0, spans ? 1.0 : 0.0}, shape, network, c);
+  BytesPerSecond intra = shape.exchange_intra;
+  if (shape.medium == Medium::nvlink) intra = ring_intra(Collective::all_to_all, shape, cluster, c);
+  return {Algorithm::all_to_all, microseconds(us), bytes, std::min(intra, shape.exchange_network)};
+}
+
 }  // namespace
 
 const char* to_string(Collective op) {
@@ -177,6 +192,8 @@ const char* to_string(Collective op) {
       return "broadcast";
     case Collective::send:
       return "send";
+    case Collective::all_to_all:
+      return "all-to-all";
   }
   return "?";
 }
@@ -191,6 +208,8 @@ const char* to_string(Algorithm algorithm) {
       return "nvls";
     case Algorithm::direct:
       return "direct";
+    case Algorithm::all_to_all:
+      return "all-to-all";
   }
   return "?";
 }
@@ -199,6 +218,7 @@ CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupShape& sha
                                const CollectiveConstants& c) {
   if (shape.ranks < 2 || !(bytes.value > 0.0)) return {};
   if (op == Collective::send) return send_cost(bytes, shape, cluster, c);
+  if (op == Collective::all_to_all) return exchange_cost(bytes, shape, cluster, c);
 
   const NetworkLatency& network = network_latency(cluster, c);
   const LowLatency start = low_latency(op, shape, network, c);

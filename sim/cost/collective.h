@@ -9,7 +9,7 @@
 
 namespace foretrain {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, send };
+enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, send, all_to_all };
 const char* to_string(Collective op);
 
 // How a network's software stack behaves.
@@ -29,7 +29,7 @@ struct CollectiveConstants {
   double network_hop_ring_us = 0, network_hop_tree_us = 0;
   double intra_hop_nvlink_us = 0, intra_hop_pcie_us = 0;
   double intra_hop_spanning_us = 0;  // least hop inside nodes of a ring over several nodes
-  double send_us = 0, send_network_us = 0;
+  double send_us = 0, send_network_us = 0, all_to_all_us = 0;
   // K, microseconds; S1, bytes per rank; c
   double k0_us = 0, k_nvlink_us = 0, k_pcie_us = 0, k_host_us = 0;
   Bytes s1_per_rank, s1_per_rank_host, s1_per_rank_network;
@@ -45,6 +45,7 @@ struct CollectiveConstants {
   double tree_network_fraction_two_nodes = 0;
   // Share of the ring's rate over NVLink
   double all_gather_fraction = 0, reduce_scatter_fraction = 0, broadcast_fraction = 0, send_fraction = 0;
+  double all_to_all_fraction = 0;
   double send_of_staged_ring = 0;  // one way through host memory, of the ring's rate there
   double few_steps_gen3 = 0;
   // Share of a large PCIe copy's rate, by PCIe generation: below switches, and through a root complex
@@ -74,11 +75,14 @@ struct GroupShape {
   // Infinite where nothing bounds it.
   BytesPerSecond ring_intra, ring_network;
   BytesPerSecond pcie_rate;  // slowest PCIe link a ring crosses; infinite if none
+  // Bytes/s of W that every rank of an idle all-to-all reaches, as links inside nodes allow, and as NICs and fabric
+  // allow; 0 before with_exchange.
+  BytesPerSecond exchange_intra, exchange_network;
 };
 // `gpus`: distinct GPUs in rank order; any order gives the same shape except for a send's direction.
 GroupShape shape_of(const Cluster& cluster, std::span<const int> gpus);
 
-enum class Algorithm { ring, tree, nvls, direct };
+enum class Algorithm { ring, tree, nvls, direct, all_to_all };
 const char* to_string(Algorithm algorithm);
 
 // How long a collective takes when nothing else is on the links, split the way the simulator needs it.
@@ -92,7 +96,8 @@ struct CollectiveCost {
 };
 // `bytes` is the full buffer (all-gather, reduce-scatter: the whole tensor over all ranks).
 // W is what each rank sends: 2(n-1)/n of the buffer for an all-reduce by ring, (n-1)/n for all-gather and
-// reduce-scatter, the buffer for broadcast and send; for an all-reduce by tree or NVLS W is the buffer.
+// reduce-scatter, the buffer for broadcast and send; for an all-reduce by tree or NVLS W is the buffer; for an
+// all-to-all all that a rank holds, its own part included (the shape must come from with_exchange).
 // One rank or zero bytes: all zero.
 // The choice is the quickest on idle links: by NVSwitch or ring inside a node, by tree (with in-switch reduction
 // inside the nodes) or ring between nodes;
@@ -113,6 +118,7 @@ CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupShape& sha
 // nvls    Unit: the buffer. Each GPU's link carries S(1 + 1/n) each way: every rank's buffer is read once by the
 //         switch, 1/n of the result is stored by multicast; and the reverse.
 // direct  The first GPU sends W to the second; of more than two each sends to the next.
+// all_to_all  See exchange.h: what goes where depends on how tokens are spread.
 struct LinkLoad {
   LinkId link;
   double bytes_per_unit = 0.0;

@@ -70,6 +70,7 @@ std::optional<CollectiveConstants> read_collective_constants(const config::Node&
     c.intra_hop_pcie_us = latency.number("hop_pcie", kMicroseconds);
     c.intra_hop_spanning_us = latency.number("hop_spanning", kMicroseconds);
     c.send_us = latency.number("send", kMicroseconds);
+    c.all_to_all_us = latency.number("all_to_all", kMicroseconds);
     c.send_network_us = latency.number("send_network", kMicroseconds);
     latency.source();
   }
@@ -108,6 +109,7 @@ std::optional<CollectiveConstants> read_collective_constants(const config::Node&
     c.reduce_scatter_fraction = operations.number("reduce_scatter", kFraction);
     c.broadcast_fraction = operations.number("broadcast", kFraction);
     c.send_fraction = operations.number("send", kFraction);
+    c.all_to_all_fraction = operations.number("all_to_all", kFraction);
     c.send_of_staged_ring = operations.number("send_of_staged_ring", {0.5, 2.0});
     c.few_steps_gen3 = operations.number("few_steps_gen3", {0.0, 10.0});
     operations.source();

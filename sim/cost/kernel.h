@@ -50,6 +50,8 @@ enum class Pass { forward, backward, input_gradient, weight_gradient };
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, head_dim = 128, seq = 0;
   bool causal = true;
+  std::int64_t value_dim = 0;  // of values and output where it is not head_dim (latent attention); 0 = head_dim
+  std::int64_t window = 0;     // keys that a query sees at most, itself included (causal flash kernels); 0 = all
 };
 // Mean work and longest block (study of measured kernels, section "attention"). Kernels fall back to the nearest flash
 // kernel that the GPU has; throws std::invalid_argument if it has none (the plan's legality check refuses those).

@@ -44,16 +44,23 @@ KernelTime flash_attention_time(const Gpu& gpu, Precision precision, AttentionKe
   const double small_head = shape.head_dim <= 64 && asynchronous_products(gpu) ? 0.8 : 1.0;
   const double flops_per_second = rate.datasheet.value * (forward ? rates.forward : rates.backward) * small_head;
 
-  const double seq = number(shape.seq), head_dim = 8.0 * std::ceil(number(shape.head_dim) / 8.0);
+  const double seq = number(shape.seq);
+  // Half of the products run over the head dimension of queries and keys, half over that of values.
+  const double value_dim = number(shape.value_dim > 0 ? shape.value_dim : shape.head_dim);
+  const double head_dim = 0.5 * (8.0 * std::ceil(number(shape.head_dim) / 8.0) + 8.0 * std::ceil(value_dim / 8.0));
+  const bool windowed = shape.causal && shape.window > 0 && shape.window < shape.seq;
+  const double reach = windowed ? number(shape.window) : seq;  // keys of the last query
   const double batch_heads = number(shape.batch) * number(shape.heads);
   const double products = forward ? 1.0 : 2.5;  // 2 products forward, 5 backward (scores are computed again)
 
   // Mean work: half of the square when causal, with the masked halves of the diagonal blocks computed in vain.
   const double square = 4.0 * batch_heads * seq * seq * head_dim * products;
-  const double work = shape.causal ? 0.5 * square * (1.0 + rates.prologue / seq) : square;
+  // A window leaves reach (2 - reach / seq) of the seq keys on average; its edge cuts blocks as the diagonal does.
+  const double left = windowed ? reach / seq * (2.0 - reach / seq) : 1.0;
+  const double work = shape.causal ? 0.5 * square * left * (1.0 + rates.prologue / reach) : square;
   // The longest block, one row of queries over all keys on one SM: it rules when there are few heads.
   const double query_rows = data_centre_blackwell(gpu) ? 256.0 : 128.0;
-  const double longest = 4.0 * query_rows * seq * head_dim * products * std::max(1, gpu.sm_count);
+  const double longest = 4.0 * query_rows * std::min(seq, reach + query_rows) * head_dim * products * std::max(1, gpu.sm_count);
   const double p = forward ? 1.5 : 2.0, weight = forward ? 1.0 : 0.5;
   const double compute = std::pow(std::pow(work, p) + std::pow(weight * longest, p), 1.0 / p) / flops_per_second;
 
@@ -81,7 +88,7 @@ KernelTime standard_attention_time(const Gpu& gpu, Precision precision, const At
   scores.k = shape.head_dim;
   scores.unaligned = shape.head_dim % 8 != 0;
   Gemm values = scores;  // S x d from S x S and S x d: PV forward; dV, dQ and dK backward
-  values.n = shape.head_dim;
+  values.n = shape.value_dim > 0 ? shape.value_dim : shape.head_dim;
   values.k = shape.seq;
 
   KernelTime time = gemm_time(gpu, computed_in, scores);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "sim/cost/collective.h"
 
@@ -148,6 +149,8 @@ std::vector<LinkLoad> link_loads(const Cluster& cluster, std::span<const int> gp
     case Algorithm::direct:
       for (std::size_t i = 0; i + 1 < gpus.size(); ++i) loads.add(cluster.route(gpus[i], gpus[i + 1]), 1.0);
       break;
+    case Algorithm::all_to_all:
+      throw std::invalid_argument("an all-to-all's loads depend on its tokens: exchange_loads");
   }
   return std::move(loads).sum();
 }

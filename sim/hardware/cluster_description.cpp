@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/hardware/cluster.h"
 #include "sim/hardware/cluster_template.h"
+#include "sim/hardware/nvlink_domain.h"
 
 namespace foretrain {
 namespace {
@@ -309,13 +311,18 @@ void read_overrides(Reading& read) {
   for (const Node& entry : list->sequence()) read_override(read, entry);
 }
 
+// Last of all: everything before speaks of single hosts.
 void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
   const Node* mig = read.map.node("mig");
   if (mig != nullptr && !mig->is_null()) read.diagnostics.unsupported(mig->position, "cluster.mig");
   const auto domain = read_int(read.map, "nvlink_domain", {1, kMostGpus});
   const ClusterDescription& cluster = read.cluster;
   if (!domain || *domain <= cluster.gpus_per_node || cluster.gpus <= cluster.gpus_per_node) return;
-  read.diagnostics.unsupported(std::move(node_asked_at), "cluster.nvlink_domain");
+  if (*domain > kMaxGpusPerNode || cluster.intra != Intra::nvswitch) {
+    read.diagnostics.unsupported(std::move(node_asked_at), "cluster.nvlink_domain");
+    return;
+  }
+  join_hosts_of_domain(read.cluster, *domain);
 }
 
 }  // namespace

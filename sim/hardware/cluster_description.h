@@ -35,6 +35,7 @@ struct ClusterDescription {
   Gpu gpu;
   int gpus = 1;           // in the whole job
   int gpus_per_node = 1;  // present in a node; the last node may be used in part
+  int gpus_per_host = 0;  // where a node is several hosts of one NVLink domain; 0 = a node is a host
   Intra intra = Intra::pcie;
   bool p2p = true;               // peer-to-peer over PCIe works
   int gpus_per_pcie_switch = 2;  // GPUs sharing one x16 uplink, for pcie_switch (and behind NVSwitch, for NICs)
@@ -64,8 +65,10 @@ struct ClusterDescription {
 // mix where the generic fields override those of the catalogue node. A fabric's NIC rate and network override the
 // node's, its NIC count does not. `nics: per-gpu` means as many as GPUs.
 //
+// `nvlink_domain: N` joins hosts into nodes of up to N GPUs (see nvlink_domain.h).
+//
 // Reports everything wrong, with positions; nullopt then. Refused by name, as not built: cluster.topo, cluster.mig,
-// cluster.nvlink_domain where a job spans several hosts of one NVLink domain.
+// and NVLink domains of more GPUs than a node can have.
 std::optional<ClusterDescription> read_cluster(const config::Node& node, const DataFolder& data,
                                                Diagnostics& diagnostics);
 

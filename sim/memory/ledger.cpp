@@ -47,8 +47,20 @@ double kept_by_adapters(const Case& c) {
   return bytes;
 }
 
+// Of an MLP or a mixture of experts, per token; `per_element` of the MLP's width, `input` of a linear layer's input.
+// Every copy of a token is kept as the experts' input, and (kept_copies) in the other orders it is brought into.
+double kept_of_mlp(const Case& c, LayerKind kind, double per_element, double input) {
+  const Model& m = c.model;
+  if (!kind.experts) return per_element * static_cast<double>(m.ffn) / c.plan.tp;
+  const double u = hidden_shards(c), copies = static_cast<double>(m.top_k) * c.plan.expert_imbalance / u;
+  const double scores = 8.0 * static_cast<double>(m.experts) / u;
+  const double experts = copies * (per_element * static_cast<double>(m.expert_ffn) +
+                                   (input + 2 * (c.software.experts.kept_copies - 1)) * static_cast<double>(m.hidden));
+  return scores + experts + per_element * static_cast<double>(m.shared_expert_ffn) / c.plan.tp;
+}
+
 // The tensors a full layer keeps, in bytes per token of a 16-bit run.
-double kept_per_token(const Case& c, bool without_scores) {
+double kept_per_token(const Case& c, LayerKind kind, bool without_scores) {
   const Model& m = c.model;
   const Software& s = c.software;
   const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.query_width());
@@ -60,10 +72,20 @@ double kept_per_token(const Case& c, bool without_scores) {
   const KeptInputs inputs = kept_inputs(c);
   double hidden = (gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes) + (inputs.qkv + inputs.mlp_in) * input;
   if (gpt && s.dropout_masks) hidden += 2;
-  const double attention = 2 * (q + 2 * kv) + 2 * q + (gpt ? 0 : 4 * a);  // Q, K, V; output; log of the softmax sums
+  double attention = 2 * (q + 2 * kv) + 2 * q + (gpt ? 0 : 4 * a);  // Q, K, V; output; log of the softmax sums
   const double mlp =
       (m.gated ? s.gated_kept_bytes : s.gelu_kept_bytes) + (s.keeps_activation_output ? inputs.mlp_out * input : 0);
+  double latent = 0;
+  if (m.mla) {
+    const double v = static_cast<double>(m.value_width());
+    attention = 2 * (q + q + v) + 2 * v + 4 * a;
+    // Compressed queries and key-values before and after their norms.
+    latent =
+        (2 + input) * static_cast<double>(m.mla->q_lora + m.mla->kv_lora) + 2 * static_cast<double>(m.mla->qk_rope);
+  }
   double bytes = hidden * h / u + (attention + mlp * f) / tp + kept_by_adapters(c);
+  if (m.mla || kind.experts) bytes = hidden * h / u + latent / u + attention / tp + kept_of_mlp(c, kind, mlp, input);
+  if (kind.predictor) bytes += 3 * input * h / u + 2 * h / u;  // both inputs' norms and the projection of them
   if (c.train.attention == AttentionKernel::standard && !without_scores) {
     // Scores, softmax and its dropout mask.
     bytes += 5 * a * static_cast<double>(c.train.seq_len) / tp;
@@ -73,11 +95,20 @@ double kept_per_token(const Case& c, bool without_scores) {
 
 // What the weight gradients of a layer are made of, in bytes per token: the inputs of its linear layers and the
 // gradients of their outputs (16-bit).
-double deferred_per_token(const Case& c) {
+double deferred_per_token(const Case& c, LayerKind kind) {
   const Model& m = c.model;
   const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.query_width());
   const double kv = static_cast<double>(std::max<std::int64_t>(m.kv_width(), m.head_dim * c.plan.tp));
   const double f = static_cast<double>(m.ffn), input = kept_input_bytes(c);
+  if (kind.experts) {
+    const double copies = static_cast<double>(m.top_k) * c.plan.expert_imbalance / hidden_shards(c);
+    const double shared = static_cast<double>(m.shared_expert_ffn), wide = m.gated ? 2 : 1;
+    const auto expert = static_cast<double>(m.expert_ffn);
+    const double mlp_inputs = copies * (h + expert) + h / hidden_shards(c) + shared / c.plan.tp;
+    const double mlp_outputs = copies * (h + wide * expert) + h / hidden_shards(c) + wide * shared / c.plan.tp;
+    return input * (h / hidden_shards(c) + q / c.plan.tp + mlp_inputs) +
+           2 * (h / hidden_shards(c) + (q + 2 * kv) / c.plan.tp + mlp_outputs);
+  }
   const double inputs = input * (2 * h / hidden_shards(c) + (q + f) / c.plan.tp);
   const double outputs = 2 * (2 * h / hidden_shards(c) + (q + 2 * kv + (m.gated ? 2 : 1) * f) / c.plan.tp);
   return inputs + outputs;
@@ -101,7 +132,7 @@ double kept_with_parts_redone(const Case& c) {
     return 2 * h + (redone.qkv ? 0 : 2 * (q + 2 * kv)) + (redone.core_attention ? 0 : 2 * q + sums) +
            (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : of_activation * f) + (saves_mlp ? 2 * h : 0);
   }
-  double bytes = kept_per_token(c, redone.core_attention);
+  double bytes = kept_per_token(c, {}, redone.core_attention);
   const double kept_of_norms = m.family == Model::Family::gpt ? s.layernorm_kept_bytes : s.rmsnorm_kept_bytes;
   const double kept_of_mlp = m.gated ? s.gated_kept_bytes : s.gelu_kept_bytes;
   if (redone.norms) bytes -= (std::max(0.0, kept_of_norms - 4) + 2 * input) * h;
@@ -172,15 +203,17 @@ double gathered_bytes(const Case& c, const StageLayout& layout) {
 // Parameters of a stage by what becomes of them.
 struct Held {
   double full = 0;                   // trained, as they are
+  double experts = 0;                // likewise, but shared with other ranks
   double adapters = 0;               // trained beside frozen weights
   double frozen = 0, quantised = 0;  // the latter apart from the former
 
-  double trained() const { return full + adapters; }
+  double trained() const { return full + experts + adapters; }
 };
 
 Held held_by(const StageLayout& layout) {
+  const double experts = layout.expert_parameters();
+  if (layout.trained() == layout.parameters()) return {.full = layout.parameters() - experts, .experts = experts};
   Held held;
-  if (layout.trained() == layout.parameters()) return {.full = layout.parameters()};
   for (const Chunk& chunk : layout.chunks) {
     for (const Block& block : chunk.blocks) {
       held.full += block.trained() - block.adapters;
@@ -198,10 +231,10 @@ Software::StateBytes adapter_state(const Case& c) { return c.software.state_adap
 // Sharded. An fp32 run keeps its only gradients in 4 bytes.
 double gradient_bytes_held(const Case& c, const Held& held) {
   const double shards = c.plan.zero >= 2 ? c.plan.shard_ranks() : 1;
-  const double least = 2 * precision_scale(c);
-  return (held.full * std::max(state_of(c).gradients, least) +
-          held.adapters * std::max(adapter_state(c).gradients, least)) /
-         shards;
+  const double expert_shards = c.plan.zero >= 2 ? c.plan.expert_shard_ranks() : 1;
+  const double least = 2 * precision_scale(c), gradient = std::max(state_of(c).gradients, least);
+  return (held.full * gradient + held.adapters * std::max(adapter_state(c).gradients, least)) / shards +
+         held.experts * gradient / expert_shards;
 }
 
 // Weights that no optimizer updates: 16-bit, or quantised. ZeRO-3 shards both, but not the constants of the blocks
@@ -217,24 +250,32 @@ double frozen_weights(const Case& c, const Held& held) {
 // Weights of linear layers that fp8 runs keep as fp8 beside the 16-bit ones.
 double fp8_copies(const Case& c, const StageLayout& layout) {
   if (c.train.precision != Precision::fp8 || c.plan.zero == 3) return 0;
-  double layers = 0;
-  for (const Chunk& chunk : layout.chunks) layers += static_cast<double>(chunk.layers());
   const Model& m = c.model;
-  const auto matrices = static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
-  return layers * matrices / c.plan.tp * c.software.fp8_weight_copy_bytes;
+  const auto dense = static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
+  const auto rest = static_cast<double>(m.attention_matrix_parameters() + m.shared_expert_parameters());
+  const double experts = static_cast<double>(m.experts * m.expert_matrix_parameters()) / (c.plan.ep * c.plan.etp);
+  double matrices = 0;
+  for (const Chunk& chunk : layout.chunks) {
+    for (const Block& block : chunk.blocks) {
+      if (block.kind != Block::Kind::layer) continue;
+      matrices += block.layer.experts ? rest / c.plan.tp + experts : dense / c.plan.tp;
+    }
+  }
+  return matrices * c.software.fp8_weight_copy_bytes;
 }
 
 double optimizer_extra_bytes(const Case& c, const Held& held) {
-  const auto stepping = [&](double parameters) {
+  const auto stepping = [&](double shard) {
     const bool in_groups = c.plan.zero == 3 && c.software.zero3_step_group_parameters > 0;
-    const double shard = parameters / c.plan.shard_ranks();
     return in_groups ? std::min(shard, c.software.zero3_step_group_parameters) : shard;
   };
-  return stepping(held.full) * state_of(c).step_extra + stepping(held.adapters) * adapter_state(c).step_extra;
+  const double shards = c.plan.shard_ranks();
+  return stepping(held.full / shards + held.experts / c.plan.expert_shard_ranks()) * state_of(c).step_extra +
+         stepping(held.adapters / shards) * adapter_state(c).step_extra;
 }
 
 double communication_buffers(const Case& c, double parameters) {
-  if (c.plan.data_ranks() == 1) return 0;
+  if (c.plan.data_ranks() == 1 && (c.model.experts == 0 || c.plan.expert_data_ranks() == 1)) return 0;
   if (c.software.bucket_copy_of_gradients && c.plan.zero == 0) {
     return parameters * std::max(c.software.gradient_bytes, state_of(c).gradients);
   }
@@ -255,17 +296,19 @@ double wide_table_states(const Case& c, const StageLayout& layout) {
 MemoryParts static_parts(const Case& c, const StageLayout& layout) {
   const double n = layout.parameters();
   const Held held = held_by(layout);
-  const double shards = c.plan.shard_ranks();
+  const double shards = c.plan.shard_ranks(), expert_shards = c.plan.expert_shard_ranks();
   const auto state = state_of(c), adapter = adapter_state(c);
   const double wide = precision_scale(c);  // an fp32 run keeps its only weights in 4 bytes
   // In an fp32 run there is no master copy beside the weights.
   const double optimizer = wide > 1 ? std::min(state.optimizer, 8.0) : state.optimizer;
-  const double trained_weights = held.full * std::max(state.weights, 2 * wide) + held.adapters * adapter.weights;
+  const double weight = std::max(state.weights, 2 * wide);
   MemoryParts parts;
-  parts.weights = {trained_weights / (c.plan.zero == 3 ? shards : 1)};
+  parts.weights = {(held.full * weight + held.adapters * adapter.weights) / (c.plan.zero == 3 ? shards : 1) +
+                   held.experts * weight / (c.plan.zero == 3 ? expert_shards : 1)};
   if (held.trained() < n) parts.weights += Bytes{frozen_weights(c, held)};
   parts.optimizer = {(held.full * optimizer + held.adapters * adapter.optimizer + wide_table_states(c, layout)) /
-                     shards};
+                         shards +
+                     held.experts * optimizer / expert_shards};
   if (!c.software.gradients_on_demand) parts.gradients = {gradient_bytes_held(c, held)};
   if (c.plan.zero == 3 && c.plan.pp > 1) parts.weights += Bytes{n * c.software.zero3_pipeline_extra_bytes};
   parts.weights += Bytes{fp8_copies(c, layout)};
@@ -288,32 +331,33 @@ Bytes whole(Bytes amount) { return {std::round(amount.value)}; }
 // In whole bytes, so that what is taken and given back a thousand times leaves no rounding.
 StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   StageMemory::ChunkMemory memory;
-  bool recomputes = false;
+  Bytes redone;  // the largest layer that is recomputed
   for (const Block& block : chunk.blocks) {
     if (block.kind == Block::Kind::layer) {
-      memory.last_kept = kept_activations_of_layer(c, block.recomputed);
+      memory.last_kept = kept_activations_of_layer(c, block.recomputed, block.layer);
       if (!block.recomputed) memory.last_kept += Bytes{kept_weights(c)};
       memory.kept += memory.last_kept;
       if (splits_backward(c.plan.schedule)) {
-        memory.deferred += Bytes{deferred_per_token(c) * tokens_of(c) * precision_scale(c)};
+        memory.deferred += Bytes{deferred_per_token(c, block.layer) * tokens_of(c) * precision_scale(c)};
       }
     }
-    recomputes = recomputes || block.recomputed;
+    if (block.recomputed) redone = std::max(redone, kept_activations_of_layer(c, false, block.layer));
   }
   // A layer's backward holds the gradients of what it kept; under recompute what it kept is made there first.
-  if (recomputes) memory.backward_working = kept_activations_of_layer(c, false) * c.software.recompute_working_set;
+  const bool recomputes = redone.value > 0;
+  memory.backward_working = redone * c.software.recompute_working_set;
   if (c.plan.recompute.of_parts() && chunk.layers() > 0) {
-    const Bytes made_again = Bytes{kept_per_token(c, false) * tokens_of(c) * precision_scale(c)} - memory.last_kept;
+    const Bytes made_again = Bytes{kept_per_token(c, {}, false) * tokens_of(c) * precision_scale(c)} - memory.last_kept;
     memory.backward_working = made_again * c.software.recompute_working_set;
   }
   memory.backward_working += Bytes{recomputes ? std::max(kept_weights(c), dequantised_bytes(c)) : dequantised_bytes(c)};
   if (chunk.has(Block::Kind::head)) {
-    const double live = c.software.loss_live_bytes_per_logit;
-    memory.logits = {logits(c) * live};
-    memory.logits_kept = {logits(c) * std::min(live, c.software.loss_kept_bytes_per_logit)};
+    const double live = c.software.loss_live_bytes_per_logit, heads = static_cast<double>(1 + c.model.mtp);
+    memory.logits = {heads * logits(c) * live};
+    memory.logits_kept = {heads * logits(c) * std::min(live, c.software.loss_kept_bytes_per_logit)};
     const Bytes input{2.0 * tokens_of(c) * static_cast<double>(c.model.hidden) / hidden_shards(c)};
     memory.kept += input;
-    if (splits_backward(c.plan.schedule)) memory.deferred += input + Bytes{logits(c) * std::min(2.0, live)};
+    if (splits_backward(c.plan.schedule)) memory.deferred += input + Bytes{heads * logits(c) * std::min(2.0, live)};
   }
   return {.kept = whole(memory.kept),
           .last_kept = whole(memory.last_kept),
@@ -359,11 +403,11 @@ std::vector<std::pair<std::string, Bytes>> MemoryParts::named() const {
           {"optimizer_extra", optimizer_extra}};
 }
 
-Bytes kept_activations_of_layer(const Case& c, bool recomputed) {
+Bytes kept_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
   const double scale = tokens_of(c) * precision_scale(c);
   if (recomputed) return {checkpoint_per_token(c) * scale};
   if (c.plan.recompute.of_parts()) return {kept_with_parts_redone(c) * scale};
-  return {kept_per_token(c, c.plan.recompute.of_attention_core(c.software)) * scale};
+  return {kept_per_token(c, kind, c.plan.recompute.of_attention_core(c.software)) * scale};
 }
 
 Bytes StageMemory::passing_gradients() const {
@@ -397,7 +441,8 @@ Bytes with_fragments(const MemoryParts& parts, double fragmentation) {
 }
 
 Bytes outside_the_allocator(const Case& c) {
-  const int communicators = (c.plan.tp > 1) + (c.plan.pp > 1) + (c.plan.dp > 1) + (c.plan.cp > 1);
+  const bool experts = c.model.experts > 0 && c.plan.ep > 1;
+  const int communicators = (c.plan.tp > 1) + (c.plan.pp > 1) + (c.plan.dp > 1) + (c.plan.cp > 1) + experts;
   return Bytes{(c.software.context_gb + communicators * c.software.communicator_gb) * kGiga};
 }
 

@@ -46,7 +46,7 @@ struct StageMemory {
 std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<StageLayout>& layouts);
 
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
-Bytes kept_activations_of_layer(const Case& subject, bool recomputed);
+Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind = {});
 
 // The three figures a user meets.
 struct MemoryFigures {

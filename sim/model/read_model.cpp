@@ -23,19 +23,9 @@ constexpr Range kVocab{1, 100'000'000};
 constexpr Range kPositions{0, 100'000'000};
 constexpr double kMostParameters = 1e15;
 
-// Keys of model features whose physics is not built, and the feature each belongs to.
-struct Refused {
-  const char* key;
-  const char* feature;
-};
-constexpr Refused kRefused[] = {
-    {"experts", "model.experts"}, {"mla", "model.mla"}, {"mtp", "model.mtp"},
-    {"window", "model.window"},   {"hf", "model.hf"},
-};
-// Keys that only detail such a feature.
-constexpr const char* kRefusedDetails[] = {
-    "top_k", "expert_ffn", "shared_expert_ffn", "moe_every", "first_dense_layers", "window_every",
-};
+constexpr Range kExperts{0, 10'000};
+constexpr Range kLatent{1, 100'000};
+constexpr Range kWindow{0, 100'000'000};
 
 // "experts: 0", "mla: false" and an empty value ask for nothing.
 bool asks_for_nothing(const Node& node) {
@@ -45,26 +35,12 @@ bool asks_for_nothing(const Node& node) {
 
 enum class Arch { gpt, llama, moe, bert };
 
-// Names every feature of the model that is not simulated, once each. Returns whether there is one.
+// Names every feature of the model that is not simulated. Returns whether there is one.
 bool refuse_features(MapReader& reader, std::optional<Arch> arch, Diagnostics& diagnostics) {
   const int before = diagnostics.error_count();
-  for (const Refused& refused : kRefused) {
-    const Node* value = reader.node(refused.key);
-    if (value != nullptr && !asks_for_nothing(*value)) diagnostics.unsupported(value->position, refused.feature);
-  }
-  bool detail_given = false;
-  for (const char* key : kRefusedDetails) {
-    const Node* value = reader.node(key);
-    detail_given = detail_given || (value != nullptr && !asks_for_nothing(*value));
-  }
-  const int named = diagnostics.error_count() - before;
+  const Node* hf = reader.node("hf");
+  if (hf != nullptr && !asks_for_nothing(*hf)) diagnostics.unsupported(hf->position, "model.hf");
   if (arch == Arch::bert) diagnostics.unsupported(reader.position_of("arch"), "model.arch=bert");
-  const Node* experts = reader.node("experts");
-  const bool experts_named = experts != nullptr && !asks_for_nothing(*experts);
-  if (arch == Arch::moe && !experts_named) diagnostics.unsupported(reader.position_of("arch"), "model.experts");
-  if (detail_given && named == 0 && arch != Arch::moe) {
-    diagnostics.error(reader.position(), "details of experts or windows are given, but no 'experts' or 'window'");
-  }
   return diagnostics.error_count() > before;
 }
 
@@ -73,8 +49,68 @@ std::int64_t required(MapReader& reader, const char* key, Range range, bool insi
   return reader.integer(key, range).value_or(1);
 }
 
-void read_attention(MapReader& reader, Model& model, bool insist) {
+// Whether the key is written and asks for something.
+bool asked(MapReader& reader, const char* key) {
+  const Node* value = reader.node(key);
+  return value != nullptr && !asks_for_nothing(*value);
+}
+
+// The keys of latent attention decide the width of its heads.
+void read_latent_attention(MapReader& reader, Model& model, Diagnostics& diagnostics) {
+  if (!asked(reader, "mla")) return;
+  MapReader map(*reader.node("mla"), diagnostics, "model.mla");
+  LatentAttention latent;
+  latent.q_lora = map.integer("q_lora", {0, 100'000}).value_or(0);
+  latent.kv_lora = map.required_integer("kv_lora", kLatent);
+  latent.qk_nope = map.required_integer("qk_nope", kLatent);
+  latent.qk_rope = map.required_integer("qk_rope", kLatent);
+  latent.v = map.required_integer("v", kLatent);
+  map.finish();
+  for (const char* key : {"head_dim", "kv_heads"}) {
+    if (reader.has(key) && reader.integer(key, kHeads) != (key[0] == 'k' ? model.heads : latent.qk_nope + latent.qk_rope))
+      reader.error(key, fmt::format("{} follows from mla and heads; leave it out", key));
+  }
+  model.kv_heads = model.heads;
+  model.head_dim = latent.qk_nope + latent.qk_rope;
+  model.mla = latent;
+}
+
+// Experts: all keys need `experts`; where only expert layers exist, `ffn` may be left out.
+void read_experts(MapReader& reader, Model& model, bool moe, bool insist) {
+  model.experts = asked(reader, "experts") ? reader.integer("experts", kExperts).value_or(0) : 0;
+  if (model.experts == 0) {
+    if (moe && insist) reader.error("arch", "arch moe needs 'experts', 'top_k' and 'expert_ffn'");
+    for (const char* key : {"top_k", "expert_ffn", "shared_expert_ffn", "moe_every", "first_dense_layers"}) {
+      if (asked(reader, key)) {
+        reader.error(key, fmt::format("model.{} says something of experts, but there is no 'experts'", key));
+      }
+    }
+    return;
+  }
+  model.top_k = required(reader, "top_k", {1, static_cast<double>(model.experts)}, insist);
+  model.expert_ffn = required(reader, "expert_ffn", kFfn, insist);
+  model.shared_expert_ffn = reader.integer("shared_expert_ffn", {0, kFfn.max}).value_or(0);
+  model.moe_every = reader.integer("moe_every", kLayers).value_or(1);
+  model.first_dense_layers = reader.integer("first_dense_layers", {0, kLayers.max}).value_or(0);
+  if (insist && model.moe_every > model.layers) {
+    reader.error("moe_every", fmt::format("moe_every={} leaves none of the {} layers with experts; legal: 1 to {}",
+                                          model.moe_every, model.layers, model.layers));
+  }
+}
+
+void read_window(MapReader& reader, Model& model) {
+  model.window = asked(reader, "window") ? reader.integer("window", kWindow).value_or(0) : 0;
+  if (model.window == 0 && asked(reader, "window_every")) {
+    reader.error("window_every", "model.window_every says which layers are windowed, but there is no 'window'");
+  }
+  model.window_every = reader.integer("window_every", kLayers).value_or(1);
+}
+
+void read_attention(MapReader& reader, Model& model, bool insist, Diagnostics& diagnostics) {
   model.heads = required(reader, "heads", kHeads, insist);
+  read_window(reader, model);
+  read_latent_attention(reader, model, diagnostics);
+  if (model.mla) return;
   model.kv_heads = reader.integer("kv_heads", kHeads).value_or(model.heads);
   if (model.heads % model.kv_heads != 0) {
     reader.error("kv_heads", fmt::format("kv_heads={} does not divide heads={}; every key-value head serves equally "
@@ -90,7 +126,9 @@ void read_attention(MapReader& reader, Model& model, bool insist) {
 }
 
 void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics) {
-  const double count = static_cast<double>(model.layers) * static_cast<double>(model.layer_parameters()) +
+  const auto largest = static_cast<double>(
+      std::max(model.layer_parameters(), model.layer_parameters({.experts = model.experts > 0})));
+  const double count = static_cast<double>(model.layers + model.mtp) * largest +
                        2.0 * static_cast<double>(model.head_parameters());
   if (count > kMostParameters) {
     diagnostics.error(reader.position(), fmt::format("this model has about {:.1e} parameters; the most that can be "
@@ -134,9 +172,17 @@ std::optional<Model> read_map(const Node& node, const std::string& name, bool is
   const bool gpt = model.family == Model::Family::gpt;
   model.layers = required(reader, "layers", kLayers, insist);
   model.hidden = required(reader, "hidden", kHidden, insist);
-  read_attention(reader, model, insist);
-  // A gated MLP has no customary width, so only the gpt family has a default.
-  model.ffn = gpt ? reader.integer("ffn", kFfn).value_or(4 * model.hidden) : required(reader, "ffn", kFfn, insist);
+  read_attention(reader, model, insist, diagnostics);
+  read_experts(reader, model, arch == Arch::moe, insist);
+  // A gated MLP has no customary width, so only the gpt family has a default. Where all layers have experts, no layer
+  // uses it.
+  const bool all_experts = model.experts > 0 && model.moe_every == 1 && model.first_dense_layers == 0;
+  if (gpt || all_experts) {
+    model.ffn = reader.integer("ffn", kFfn).value_or(all_experts ? model.expert_ffn : 4 * model.hidden);
+  } else {
+    model.ffn = required(reader, "ffn", kFfn, insist);
+  }
+  model.mtp = asked(reader, "mtp") ? reader.integer("mtp", {0, 16}).value_or(0) : 0;
   model.gated = reader.boolean("gated").value_or(!gpt);
   model.vocab = required(reader, "vocab", kVocab, insist);
   model.max_positions = reader.integer("max_positions", kPositions).value_or(0);
@@ -147,6 +193,7 @@ std::optional<Model> read_map(const Node& node, const std::string& name, bool is
   model.norm_biases = reader.boolean("norm_biases").value_or(gpt);
   model.norms_per_layer = reader.integer("norms_per_layer", {1, 4}).value_or(model.parallel_block ? 1 : 2);
   model.embedding_norm = reader.boolean("embedding_norm").value_or(false);
+  model.qk_norm = reader.boolean("qk_norm").value_or(false);
   if (refused) {
     reader.has("params_b");
   } else {

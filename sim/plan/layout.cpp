@@ -42,7 +42,8 @@ const char* to_string(ContextParallel kind) {
 }
 
 std::int64_t default_global_batch(const Plan& plan) {
-  return static_cast<std::int64_t>(plan.dp) * plan.pp * plan.micro_batch;
+  const std::int64_t stages = feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp;
+  return static_cast<std::int64_t>(plan.dp) * stages * plan.micro_batch;
 }
 
 std::int64_t micro_batches(const Plan& plan, const Train& train) {
@@ -58,7 +59,7 @@ std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& tra
 
 namespace {
 
-// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Expert parallelism has size 1.
+// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Experts have a grid of their own.
 template <class Coordinates, class Visit>
 void along_order(const Plan& plan, Coordinates& c, Visit&& visit) {
   for (const std::string& dimension : plan.order) {
@@ -78,6 +79,27 @@ RankCoordinates coordinates(const Plan& plan, int rank) {
     rank /= size;
   });
   return c;
+}
+
+ExpertCoordinates expert_coordinates(const Plan& plan, int rank) {
+  int within = 0, stride = 1;  // among the ranks of the stage
+  RankCoordinates c = coordinates(plan, rank);
+  for (const std::string& dimension : plan.order) {
+    if (dimension == "tp") within += c.tp * stride, stride *= plan.tp;
+    if (dimension == "cp") within += c.cp * stride, stride *= plan.cp;
+    if (dimension == "dp") within += c.dp * stride, stride *= plan.dp;
+  }
+  ExpertCoordinates e{.pp = c.pp};
+  for (const std::string& dimension : plan.order) {
+    auto deal = [&within](int& coordinate, int size) {
+      coordinate = within % size;
+      within /= size;
+    };
+    if (dimension == "tp") deal(e.etp, plan.etp);
+    if (dimension == "ep") deal(e.ep, plan.ep);
+    if (dimension == "dp") deal(e.data, plan.expert_data_ranks());
+  }
+  return e;
 }
 
 int rank_of(const Plan& plan, RankCoordinates c) {

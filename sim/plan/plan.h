@@ -61,6 +61,11 @@ const char* to_string(ContextParallel kind);
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
   int cp = 1;  // ranks that split every sequence between them
+  // Experts are spread over ep ranks and each of them over etp. In layers with experts the tp * cp * dp ranks of a
+  // stage are regrouped: etp * ep ranks hold all experts, and what is left of them holds the same ones.
+  int ep = 1, etp = 1;
+  Software::Experts::Dispatch expert_dispatch = Software::Experts::Dispatch::all_to_all;
+  double expert_imbalance = 1.0;  // tokens of the busiest expert rank over the mean
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
@@ -73,7 +78,7 @@ struct Plan {
   std::int64_t micro_batch = 1;
   std::vector<std::string> order = {"tp", "cp", "ep", "dp", "pp"};  // fastest-varying first
   struct Overlap {
-    bool grad_reduce = true, param_gather = true, tp = false, p2p = false;
+    bool grad_reduce = true, param_gather = true, tp = false, p2p = false, ep = false;
   };
   Overlap overlap;
 
@@ -82,16 +87,23 @@ struct Plan {
   int data_ranks() const { return dp * cp; }
   // Chunks that one copy of the model is cut into.
   int model_chunks() const { return schedule == PipelineSchedule::dualpipe ? pp : pp * vpp; }
+  // The same for the experts' parameters.
+  int expert_data_ranks() const { return tp * cp * dp / (ep * etp); }
+  int expert_shard_ranks() const { return zero == 0 ? 1 : expert_data_ranks(); }
+  // Experts lie on the ranks like everything else, so that their parameters are sharded and reduced with the rest.
+  bool experts_as_rest() const { return ep == 1 && etp == tp; }
   int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : data_ranks()); }
 };
 
 // What a scenario wrote, before defaults: absent fields are nullopt.
 struct PlanRequest {
-  std::optional<std::int64_t> tp, pp, vpp, dp, cp, zero, shard_group, micro_batch, ends_as_layers;
+  std::optional<std::int64_t> tp, pp, vpp, dp, cp, ep, etp, zero, shard_group, micro_batch, ends_as_layers;
   std::optional<std::vector<std::int64_t>> layers;
   std::optional<ContextParallel> context;
   bool micro_batch_auto = false;
-  std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p;
+  std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p, overlap_ep;
+  std::optional<Software::Experts::Dispatch> expert_dispatch;
+  std::optional<double> expert_imbalance;
   std::optional<PipelineSchedule> schedule;
   std::optional<Recompute> recompute;
   std::optional<std::vector<std::string>> order;
@@ -154,5 +166,14 @@ struct RankCoordinates {
 };
 RankCoordinates coordinates(const Plan& plan, int rank);
 int rank_of(const Plan& plan, RankCoordinates c);
+
+// Where a rank sits in layers with experts: the ranks of its stage are numbered along plan.order and dealt anew, with etp
+// in the place of tp, ep in its own and what is left in the place of dp (as Megatron-Core's parallel folding does,
+// arXiv 2504.14960).
+struct ExpertCoordinates {
+  int etp = 0, ep = 0, data = 0, pp = 0;
+  bool operator==(const ExpertCoordinates&) const = default;
+};
+ExpertCoordinates expert_coordinates(const Plan& plan, int rank);
 
 }  // namespace foretrain

@@ -15,13 +15,6 @@ using config::Node;
 
 constexpr config::Range kRanks = {1, 1048576};
 
-// A degree of parallelism that is not simulated: legal while it is 1.
-void refuse_above_one(MapReader& plan, const char* key, Diagnostics& diagnostics) {
-  if (plan.integer(key, kRanks).value_or(1) > 1) {
-    diagnostics.unsupported(plan.position_of(key), fmt::format("plan.{}", key));
-  }
-}
-
 std::optional<PipelineSchedule> read_schedule(MapReader& plan) {
   std::vector<std::string> names;
   for (int i = 0; i < kPipelineSchedules; ++i) names.emplace_back(to_string(static_cast<PipelineSchedule>(i)));
@@ -83,7 +76,7 @@ void read_overlap(MapReader& plan, PlanRequest& request, Diagnostics& diagnostic
   request.overlap_param_gather = overlap.boolean("param_gather");
   request.overlap_tp = overlap.boolean("tp");
   request.overlap_p2p = overlap.boolean("p2p");
-  overlap.boolean("ep");  // says nothing without expert parallelism, and that is refused by itself
+  request.overlap_ep = overlap.boolean("ep");
   overlap.finish();
 }
 
@@ -128,7 +121,12 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   request.vpp = plan.integer("vpp", kRanks);
   request.dp = plan.integer("dp", kRanks);
   request.cp = plan.integer("cp", kRanks);
-  for (const char* key : {"ep", "etp"}) refuse_above_one(plan, key, diagnostics);
+  request.ep = plan.integer("ep", kRanks);
+  request.etp = plan.integer("etp", kRanks);
+  if (const auto kind = plan.choice("expert_dispatch", {"all-to-all", "two-level", "all-gather"})) {
+    request.expert_dispatch = static_cast<Software::Experts::Dispatch>(*kind);
+  }
+  request.expert_imbalance = plan.number("expert_imbalance", config::Unit::count, {1, 1000});
   if (const auto kind = plan.choice("cp_kind", {"ring", "all-gather", "ulysses"})) {
     if (*kind == 2 && request.cp.value_or(1) > 1) {
       diagnostics.unsupported(plan.position_of("cp_kind"), "plan.cp_kind=ulysses");

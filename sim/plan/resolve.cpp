@@ -94,15 +94,15 @@ bool divide_gpus(Question& q) {
             : fmt::format("legal tp: {}", listed(only(divisors(gpus), [&](std::int64_t tp) {
                             return splits_model(q.model, tp) && (gpus % q.pp != 0 || gpus / q.pp % tp == 0);
                           })));
-    q.error(tp_fits && q.pp > 1 ? "pp" : "tp",
-            fmt::format("tp={}{} x pp={} = {} does not divide {} GPUs; {}", q.tp, context, q.pp, model_ranks, gpus, legal));
+    q.error(tp_fits && q.pp > 1 ? "pp" : "tp", fmt::format("tp={}{} x pp={} = {} does not divide {} GPUs; {}", q.tp,
+                                                           context, q.pp, model_ranks, gpus, legal));
     return false;
   }
   q.dp = gpus / model_ranks;
   if (q.request.dp && *q.request.dp != q.dp) {
-    q.error("dp",
-            fmt::format("tp={}{} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs", q.tp,
-                        context, q.pp, *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp, model_ranks * *q.request.dp));
+    q.error("dp", fmt::format("tp={}{} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs",
+                              q.tp, context, q.pp, *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp,
+                              model_ranks * *q.request.dp));
     return false;
   }
   return true;
@@ -207,6 +207,58 @@ void check_batch(const Question& q, const Plan& plan) {
   }
 }
 
+// In layers with experts the ranks of a stage are dealt anew: etp * ep of them hold all experts.
+void resolve_experts(const Question& q, const Software& software, Plan& plan) {
+  const Model& m = q.model;
+  const std::int64_t ep = q.request.ep.value_or(1), stage = q.tp * q.cp * q.dp;
+  if (m.experts == 0) {
+    if (ep > 1) q.error("ep", fmt::format("ep={} needs a model with experts; legal: 1", ep));
+    if (q.request.etp.value_or(1) > 1) q.error("etp", "etp needs a model with experts; legal: 1");
+    plan.etp = plan.tp;
+    return;
+  }
+  const auto legal_ep = [&](std::int64_t n, std::int64_t etp) { return m.experts % n == 0 && stage % (n * etp) == 0; };
+  const auto legal_etp = [&](std::int64_t n) { return m.expert_ffn % n == 0 && stage % (ep * n) == 0; };
+  std::int64_t etp = q.request.etp.value_or(software.experts.tensor_parallel ? q.tp : 1);
+  if (!q.request.etp && etp > 1 && !legal_etp(etp)) {
+    etp = 1;
+    q.note("ep", fmt::format("etp is taken as 1: the {} ranks of a stage do not hold tp={} x ep={}", stage, q.tp, ep));
+  }
+  if (m.experts % ep != 0) {
+    q.error("ep", fmt::format("ep={} does not divide experts={}; legal: {}", ep, m.experts,
+                              listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
+  } else if (stage % ep != 0) {
+    q.error("ep", fmt::format("ep={} does not divide the {} ranks of a stage (tp={} x cp={} x dp={}); legal: {}", ep,
+                              stage, q.tp, q.cp, q.dp,
+                              listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
+  } else if (!legal_etp(etp)) {
+    q.error("etp",
+            fmt::format("etp={} must divide expert_ffn={}, and ep={} x etp={} the {} ranks of a stage; legal: {}", etp,
+                        m.expert_ffn, ep, etp, stage, listed(only(divisors(stage), legal_etp))));
+  }
+  // Each rank hands on the tokens it has; without sequence parallelism all ranks of a group have the same ones, and
+  // Megatron-Core refuses to train so (core/transformer/moe/moe_layer.py).
+  if (q.tp > 1 && !q.request.sequence_parallel.value_or(false)) {
+    q.error("sequence_parallel", fmt::format("experts with tp={} need sequence_parallel: true, or tp=1", q.tp));
+  }
+  if (m.shared_expert_ffn % q.tp != 0) {
+    q.error("tp", fmt::format("tp={} does not divide shared_expert_ffn={}", q.tp, m.shared_expert_ffn));
+  }
+  if (q.request.shard_group && *q.request.shard_group != q.data_ranks() && ep * etp > 1) {
+    q.diagnostics.unsupported(q.request.position_of("shard_group"), "plan.shard_group with plan.ep");
+  }
+  plan.ep = static_cast<int>(ep);
+  plan.etp = static_cast<int>(etp);
+  plan.expert_dispatch = q.request.expert_dispatch.value_or(software.experts.dispatch);
+  plan.expert_imbalance = q.request.expert_imbalance.value_or(1.0);
+}
+
+void check_window(const Question& q) {
+  if (q.model.window > 0 && q.cp > 1) {
+    q.diagnostics.unsupported(q.request.position_of("cp"), "plan.cp with model.window");
+  }
+}
+
 // Sharded state over the data-parallel ranks.
 void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
   plan.zero = static_cast<int>(q.request.zero.value_or(0));
@@ -229,8 +281,8 @@ void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
   const std::int64_t group = q.request.shard_group.value_or(0);
   if (group == 0) return;
   if (q.data_ranks() % group != 0) {
-    q.error("shard_group",
-            fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.data_ranks(), listed(divisors(q.data_ranks()))));
+    q.error("shard_group", fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.data_ranks(),
+                                       listed(divisors(q.data_ranks()))));
   } else if (plan.zero == 0 && q.data_ranks() > 1) {
     q.warning("shard_group", "shard_group has no effect with zero=0; write zero: 1, 2 or 3");
   } else if (group != q.data_ranks()) {
@@ -262,6 +314,11 @@ void resolve_sequence_parallel(const Question& q, Plan& plan) {
 
 void resolve_recompute(const Question& q, Plan& plan) {
   plan.recompute = q.request.recompute.value_or(Recompute{});
+  if (plan.recompute.of_parts() && (q.model.experts > 0 || q.model.mla || q.model.mtp > 0)) {
+    q.diagnostics.unsupported(q.request.position_of("recompute"),
+                              "plan.recompute of parts of layers with experts, latent attention or prediction modules "
+                              "(legal: none, full, blocks)");
+  }
   if (plan.recompute.mode != Recompute::Mode::blocks) return;
   const std::int64_t stage_layers = (q.model.layers + q.pp - 1) / q.pp;
   if (plan.recompute.blocks > stage_layers) {
@@ -326,6 +383,9 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
                                     "what it adapts; legal: 1 to {}",
                                     peft.rank, q.model.hidden, q.model.hidden));
   }
+  if (q.model.experts > 0 || q.model.mla || q.model.mtp > 0) {
+    q.diagnostics.unsupported(position, "train.peft with experts, latent attention or prediction modules");
+  }
   if (splits_backward(plan.schedule)) {
     q.diagnostics.unsupported(position,
                               "train.peft with a schedule that defers weight gradients (legal: 1f1b, "
@@ -368,6 +428,7 @@ Plan::Overlap resolve_overlap(const PlanRequest& request, const Software& softwa
   overlap.grad_reduce = request.overlap_grad_reduce.value_or(software.overlap_grad_reduce);
   overlap.param_gather = request.overlap_param_gather.value_or(software.overlap_param_gather);
   overlap.tp = request.overlap_tp.value_or(software.tp_overlap);
+  overlap.ep = request.overlap_ep.value_or(software.experts.overlap);
   // Schedules that cut the backward pass were made for transfers beside compute.
   const bool made_for_it = request.schedule && splits_backward(*request.schedule);
   const bool interleaved = software.pipeline_overlap_interleaved && request.vpp.value_or(1) > 1;
@@ -403,12 +464,14 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   if (!divide_gpus(q)) return std::nullopt;  // the rules below need dp
   plan.pp = static_cast<int>(q.pp);
   plan.vpp = static_cast<int>(q.vpp);
+  plan.tp = static_cast<int>(q.tp);
   check_batch(q, plan);
   resolve_sharding(q, software, plan);
+  resolve_experts(q, software, plan);
+  check_window(q);
   check_peft(q, software, plan);
   if (diagnostics.error_count() > errors_before) return std::nullopt;
 
-  plan.tp = static_cast<int>(q.tp);
   plan.dp = static_cast<int>(q.dp);
   plan.cp = static_cast<int>(q.cp);
   plan.context = request.context.value_or(ContextParallel::ring);

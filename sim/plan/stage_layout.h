@@ -16,6 +16,9 @@ struct Block {
   double frozen = 0;     // have no gradient and no optimizer state
   double quantised = 0;  // of the frozen ones: stored in fewer bits
   double adapters = 0;   // of the trained ones: low-rank factors
+  LayerKind layer = {};  // of a layer
+  // Of `parameters`: experts that are shared with other ranks than the rest (none where Plan::experts_as_rest).
+  double expert_parameters = 0;
   double trained() const { return parameters - frozen; }
 };
 
@@ -32,8 +35,13 @@ struct StageLayout {
   // Parameters held by one rank. Tied embeddings share one table where a stage holds both ends of the model;
   // otherwise the last stage keeps a copy.
   double parameters() const;
-  double trained() const;  // of them, with gradients and optimizer states
+  double trained() const;            // of them, with gradients and optimizer states
+  double expert_parameters() const;  // of those, see Block
 };
+
+// Of the trained parameters a rank holds, those that fall to it when each kind is sharded over its own group
+// (1 shard without ZeRO).
+double sharded_parameters(const StageLayout& layout, const Plan& plan);
 
 // With adapters, `parameters` counts frozen weights and adapters alike.
 std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software,
@@ -44,8 +52,10 @@ struct GradientBucket {
   double parameters = 0;
   int chunk = 0;  // complete once the backward of this block of this chunk has run
   int block = 0;
+  bool experts = false;  // reduced over the ranks that hold the same experts
 };
-// Of trained parameters only. Buckets close when they hold at least `bucket_bytes` of gradients (as reduced).
+// Of trained parameters only. Buckets close when they hold at least `bucket_bytes` of gradients (as reduced). Experts
+// have buckets of their own.
 std::vector<GradientBucket> gradient_buckets(const StageLayout& stage, double gradient_bytes, double bucket_bytes);
 
 }  // namespace foretrain

@@ -3,18 +3,25 @@
 #include <fmt/format.h>
 
 #include "sim/report/figures.h"
+#include "sim/software/read_experts.h"
 
 namespace foretrain::report {
 namespace {
 
 std::string describe_model(const Model& m) {
-  return fmt::format("{} ({} parameters, {} layers, hidden {})", m.name,
-                     significant(static_cast<double>(m.parameters()) / 1e9, 3) + "e9", m.layers, m.hidden);
+  std::string experts;
+  if (m.experts > 0) {
+    experts = fmt::format(", {}e9 active, {} of {} experts",
+                          significant(static_cast<double>(m.active_parameters()) / 1e9, 3), m.top_k, m.experts);
+  }
+  return fmt::format("{} ({} parameters{}, {} layers, hidden {})", m.name,
+                     significant(static_cast<double>(m.parameters()) / 1e9, 3) + "e9", experts, m.layers, m.hidden);
 }
 
 std::string describe_machine(const ClusterDescription& c) {
   std::string text = fmt::format("{} x {}", c.gpus, c.gpu.name);
-  if (c.nodes() > 1) text += fmt::format(" in {} nodes of {}", c.nodes(), c.gpus_per_node);
+  const char* node = c.gpus_per_host > 0 ? "NVLink domains" : "nodes";
+  if (c.nodes() > 1) text += fmt::format(" in {} {} of {}", c.nodes(), node, c.gpus_per_node);
   if (!c.node_name.empty()) text += fmt::format(" ({})", c.node_name);
   if (c.gpus_per_node > 1 && c.gpus > 1) text += fmt::format(", {}", to_string(c.intra));
   if (c.nodes() > 1) {
@@ -45,7 +52,11 @@ std::string describe_plan(const Case& c) {
   std::string text = fmt::format("tp {}{}, pp {}", p.tp, p.sequence_parallel ? " with sequence parallelism" : "", p.pp);
   if (p.vpp > 1) text += fmt::format(" x {} chunks", p.vpp);
   if (p.pp > 1) text += fmt::format(" ({})", to_string(p.schedule));
-  text += fmt::format(", dp {}, ZeRO {}", p.dp, p.zero);
+  text += fmt::format(", dp {}", p.dp);
+  if (c.model.experts > 0) text += fmt::format(", ep {}", p.ep);
+  if (c.model.experts > 0 && p.etp > 1) text += fmt::format(" x etp {}", p.etp);
+  if (c.model.experts > 0 && p.ep > 1) text += fmt::format(" ({})", to_string(p.expert_dispatch));
+  text += fmt::format(", ZeRO {}", p.zero);
   if (p.zero > 0 && p.shard_ranks() != p.dp) text += fmt::format(" over {} ranks", p.shard_ranks());
   text += fmt::format(", recompute {}, micro-batch {}", describe_recompute(p.recompute), p.micro_batch);
   if (p.micro_batch > 0) text += fmt::format(" x {} a step", micro_batches(p, c.train));

@@ -7,20 +7,28 @@
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/json_support.h"
+#include "sim/software/read_experts.h"
 
 namespace foretrain::report {
 namespace {
 
 Json model_json(const Model& m) {
-  return {{"name", m.name},
-          {"parameters", m.parameters()},
-          {"layers", m.layers},
-          {"hidden", m.hidden},
-          {"heads", m.heads},
-          {"kv_heads", m.kv_heads},
-          {"ffn", m.ffn},
-          {"vocab", m.vocab},
-          {"tied_embeddings", m.tied_embeddings}};
+  Json json = {{"name", m.name},
+               {"parameters", m.parameters()},
+               {"layers", m.layers},
+               {"hidden", m.hidden},
+               {"heads", m.heads},
+               {"kv_heads", m.kv_heads},
+               {"ffn", m.ffn},
+               {"vocab", m.vocab},
+               {"tied_embeddings", m.tied_embeddings}};
+  if (m.experts > 0) {
+    json["experts"] = m.experts;
+    json["top_k"] = m.top_k;
+    json["expert_ffn"] = m.expert_ffn;
+    json["active_parameters"] = m.active_parameters();
+  }
+  return json;
 }
 
 Json peft_json(const Case& c, const std::vector<StageLayout>& layouts) {
@@ -67,22 +75,30 @@ Json recompute_json(const Recompute& recompute) {
 
 Json plan_json(const Case& c) {
   const Plan& p = c.plan;
-  return {{"tp", p.tp},
-          {"pp", p.pp},
-          {"vpp", p.vpp},
-          {"dp", p.dp},
-          {"sequence_parallel", p.sequence_parallel},
-          {"schedule", to_string(p.schedule)},
-          {"zero", p.zero},
-          {"shard_group", p.shard_group},
-          {"recompute", recompute_json(p.recompute)},
-          {"micro_batch", p.micro_batch},
-          {"order", p.order},
-          {"overlap",
-           {{"grad_reduce", p.overlap.grad_reduce},
-            {"param_gather", p.overlap.param_gather},
-            {"tp", p.overlap.tp},
-            {"p2p", p.overlap.p2p}}}};
+  Json json = {{"tp", p.tp},
+               {"pp", p.pp},
+               {"vpp", p.vpp},
+               {"dp", p.dp},
+               {"sequence_parallel", p.sequence_parallel},
+               {"schedule", to_string(p.schedule)},
+               {"zero", p.zero},
+               {"shard_group", p.shard_group},
+               {"recompute", recompute_json(p.recompute)},
+               {"micro_batch", p.micro_batch},
+               {"order", p.order},
+               {"overlap",
+                {{"grad_reduce", p.overlap.grad_reduce},
+                 {"param_gather", p.overlap.param_gather},
+                 {"tp", p.overlap.tp},
+                 {"p2p", p.overlap.p2p}}}};
+  if (c.model.experts > 0) {
+    json["ep"] = p.ep;
+    json["etp"] = p.etp;
+    json["expert_dispatch"] = to_string(p.expert_dispatch);
+    json["expert_imbalance"] = p.expert_imbalance;
+    json["overlap"]["ep"] = p.overlap.ep;
+  }
+  return json;
 }
 
 template <class Value>
@@ -182,12 +198,8 @@ void add_error_bar(Json& json, const std::optional<ErrorBar>& bar) {
   json["nearest_measured"] = nullptr;
   if (!bar) return;
   const ErrorBar::Nearest& nearest = bar->nearest;
-  json["nearest_measured"] = {{"name", nearest.name},
-                              {"source", nearest.source},
-                              {"gpu", nearest.gpu},
-                              {"gpus", nearest.gpus},
-                              {"software", nearest.software},
-                              {"error", nearest.error},
+  json["nearest_measured"] = {{"name", nearest.name},        {"source", nearest.source},     {"gpu", nearest.gpu},
+                              {"gpus", nearest.gpus},        {"software", nearest.software}, {"error", nearest.error},
                               {"distance", nearest.distance}};
 }
 
@@ -255,9 +267,10 @@ std::string run_json(const RunReport& report) {
   Json json{{"schema", 1}, {"title", report.title}, {"ask", name_of(report.ask)}};
   json["cases"] = Json::array();
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
-  json["verdict"] = {
-      {"winner", or_null(report.verdict.winner)}, {"ratio", report.verdict.ratio}, {"because", report.verdict.because},
-      {"likelihood", or_null(report.verdict.likelihood)}};
+  json["verdict"] = {{"winner", or_null(report.verdict.winner)},
+                     {"ratio", report.verdict.ratio},
+                     {"because", report.verdict.because},
+                     {"likelihood", or_null(report.verdict.likelihood)}};
   return dumped(json);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/software/read_experts.h"
 #include "sim/software/software.h"
 
 namespace foretrain {
@@ -183,6 +184,7 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   read_host(reader, profile);
   read_parallelism(reader, profile);
   read_peft(reader, profile, diagnostics);
+  read_expert_habits(reader, profile, diagnostics);
   read_memory(reader, profile, diagnostics);
   std::vector<Variant> variants = read_variants(reader, diagnostics);
   reader.finish();
@@ -250,10 +252,14 @@ std::optional<Software> load_software(const std::string& software_folder, std::s
   const auto variant = std::find_if(loaded->variants.begin(), loaded->variants.end(), [&](const Variant& v) {
     return described.find(lower_case(v.mentions)) != std::string::npos;
   });
-  if (variant == loaded->variants.end()) return std::move(loaded->profile);
+  if (variant == loaded->variants.end()) {
+    choose_expert_variant(loaded->profile, described);
+    return std::move(loaded->profile);
+  }
   // One step only: a variant is a full profile, whose own variants are not asked.
   std::optional<Loaded> chosen = load(catalogue, variant->profile, variant->position, diagnostics);
   if (!chosen) return std::nullopt;
+  choose_expert_variant(chosen->profile, described);
   return std::move(chosen->profile);
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/config/catalogue.h"
 #include "sim/config/reader.h"
@@ -119,6 +120,36 @@ struct Software {
   // Context parallelism: the least share of the exchange of keys and values that stays exposed beside the attention,
   // and what the causal mask costs where sequences are not cut evenly (1 = balanced, as Megatron's zigzag).
   double cp_exposed = 0.35, cp_imbalance = 1.0;
+
+  // Mixtures of experts.
+  struct Experts {
+    // How tokens reach their experts. all_to_all: every copy of a token travels by itself. two_level: a token travels
+    // once to every node with one of its experts and once to every GPU there (DeepEP, HybridEP). all_gather: every
+    // rank of the group gets all tokens and picks its own.
+    enum class Dispatch { all_to_all, two_level, all_gather } dispatch = Dispatch::all_to_all;
+    bool tensor_parallel = true;  // default of plan.etp: tp where that is legal; false: 1
+    // One kernel for all local experts; else a library call for each, which takes call_us at least.
+    bool grouped_kernel = false;
+    double call_us = 9;
+    // Passes over the tensor of all copies, [tokens * top_k, hidden], to bring it into the experts' order and back, and
+    // the share of the bandwidth of streaming kernels that they reach: rows move one by one.
+    double permute_forward = 6, permute_backward = 6, permute_efficiency = 0.55;
+    int kernels_forward = 24, kernels_backward = 30;  // router, permutation and the like
+    // Host time that a layer with experts adds to a pass, and of it what the GPU always waits for: without a limit on
+    // the tokens of an expert their number is copied to the host before the next kernels can be launched.
+    double host_forward_ms = 0.5, host_backward_ms = 0.6, stall_ms = 0;
+    bool overlap = false;          // default of overlap.ep: dispatch and combine beside another micro-batch's layers
+    double overlap_exposed = 0.3;  // least share of them that stays exposed then
+    bool shared_overlap = false;   // shared experts run beside dispatch and combine
+    double kept_copies = 2;        // tensors of all copies kept for the backward pass
+  };
+  Experts experts;
+  // Habits that changed between versions: of the first whose text a run's version mentions (case is ignored).
+  struct ExpertVariant {
+    std::string mentions;
+    Experts experts;
+  };
+  std::vector<ExpertVariant> expert_variants;
 
   // Memory in bytes a parameter of a 16-bit run, before ZeRO shards them: weights, gradients, optimizer state, and what
   // the optimizer step adds while it runs (sharded like the optimizer state).

@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "sim/cost/exchange.h"
+
 namespace foretrain {
 namespace {
 
@@ -31,7 +33,8 @@ struct Job {
 std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& shape) {
   if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
   std::vector<Algorithm> algorithms = {Algorithm::ring};
-  if (purpose == Purpose::shard || purpose == Purpose::context) return algorithms;  // gathers and scatters are rings
+  if (purpose == Purpose::shard || purpose == Purpose::context || purpose == Purpose::expert ||
+      purpose == Purpose::expert_tensor) return algorithms;  // gathers and scatters are rings
   if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
   if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
   return algorithms;
@@ -69,6 +72,66 @@ void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, in
     std::vector<int> replicas;
     for (int i = member; i < count; i += group) replicas.push_back(ranks[static_cast<std::size_t>(i)]);
     add_group(job, cluster, Purpose::replica, stage, std::move(replicas));
+  }
+}
+
+// How the tokens of the case travel to their experts.
+TokenExchange exchange_of(const Case& c) {
+  return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
+          .experts = static_cast<int>(c.model.experts),
+          .top_k = static_cast<int>(c.model.top_k)};
+}
+
+void add_exchange_group(Job& job, const Case& c, const Cluster& cluster, int stage, std::vector<int> ranks) {
+  if (ranks.size() < 2) return;
+  CommunicatorGroup group;
+  group.loads = exchange_loads(cluster, ranks, exchange_of(c));
+  const GroupShape shape = with_exchange(shape_of(cluster, ranks), cluster, group.loads);
+  group.kind = group_kind(Purpose::expert, Algorithm::all_to_all, stage, shape);
+  group.ranks = std::move(ranks);
+  job.groups.push_back(std::move(group));
+  job.about.push_back({Purpose::expert, Algorithm::all_to_all, shape});
+}
+
+// The groups of layers with experts, all stages together.
+void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
+  if (c.model.experts == 0) return;
+  const Plan& plan = c.plan;
+  const int data = plan.expert_data_ranks();
+  // [stage][data][ep][etp]
+  std::vector<int> grid(static_cast<std::size_t>(plan.gpus()));
+  const auto at = [&](int stage, int d, int ep, int etp) -> int& {
+    return grid[static_cast<std::size_t>(((stage * data + d) * plan.ep + ep) * plan.etp + etp)];
+  };
+  for (int rank = 0; rank < plan.gpus(); ++rank) {
+    const ExpertCoordinates e = expert_coordinates(plan, rank);
+    at(e.pp, e.data, e.ep, e.etp) = rank;
+  }
+  for (int stage = 0; stage < plan.pp; ++stage) {
+    for (int d = 0; d < data; ++d) {
+      for (int etp = 0; etp < plan.etp; ++etp) {
+        std::vector<int> ranks;
+        for (int ep = 0; ep < plan.ep; ++ep) ranks.push_back(at(stage, d, ep, etp));
+        if (plan.expert_dispatch == Software::Experts::Dispatch::all_gather)
+          add_group(job, cluster, Purpose::expert, stage, std::move(ranks));
+        else
+          add_exchange_group(job, c, cluster, stage, std::move(ranks));
+      }
+      for (int ep = 0; ep < plan.ep; ++ep) {
+        std::vector<int> ranks;
+        for (int etp = 0; etp < plan.etp; ++etp) ranks.push_back(at(stage, d, ep, etp));
+        add_group(job, cluster, Purpose::expert_tensor, stage, std::move(ranks));
+      }
+    }
+    if (plan.experts_as_rest()) continue;
+    for (int ep = 0; ep < plan.ep; ++ep) {
+      for (int etp = 0; etp < plan.etp; ++etp) {
+        std::vector<int> ranks;
+        for (int d = 0; d < data; ++d) ranks.push_back(at(stage, d, ep, etp));
+        std::sort(ranks.begin(), ranks.end());
+        add_group(job, cluster, Purpose::expert_data, stage, std::move(ranks));
+      }
+    }
   }
 }
 
@@ -115,14 +178,15 @@ Job communicating_groups(const Case& c, const Cluster& cluster) {
       for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, cluster, tp, cp, dp);
     }
   }
+  add_expert_groups(job, c, cluster);
   return job;
 }
 
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor",  "context",  "data", "shard", "replica",
-                                "forward", "backward", "tie",  "mirror"};
+  constexpr std::array names = {"tensor",        "context",     "data",    "shard",    "replica", "expert",
+                                "expert tensor", "expert data", "forward", "backward", "tie",     "mirror"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -235,7 +299,9 @@ Seconds Communicators::job_wide_latency() const {
 }
 
 Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) const {
-  const auto inside_layers = [](Purpose p) { return p == Purpose::tensor || p == Purpose::context; };
+  const auto inside_layers = [](Purpose p) {
+    return p == Purpose::tensor || p == Purpose::context || p == Purpose::expert || p == Purpose::expert_tensor;
+  };
   std::vector<bool> mine(links_.size(), false);
   for (std::uint32_t id : by_rank_[rank_class]) {
     const Communicator& communicator = communicators_[id];
@@ -252,7 +318,8 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
     if (!shares) continue;
     isolation.always = false;
     const bool own_data_traffic =
-        (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica) &&
+        (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica ||
+         other.purpose == Purpose::expert_data) &&
         std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
                     [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
     // Tied embeddings and mirrored chunks are reduced after the last pass, when no layer runs on either stage.

@@ -16,6 +16,9 @@ enum class Purpose : std::uint8_t {
   data,      // data-parallel group: gradients
   shard,     // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
   replica,   // the same shard in every sharding group
+  expert,         // expert-parallel group: tokens to their experts and back
+  expert_tensor,  // ranks that split an expert: activations inside it
+  expert_data,    // ranks that hold the same experts: their gradients and shards
   forward,   // pipeline: activations to the next stage {sender, receiver}
   backward,  // pipeline: gradients to the previous stage {sender, receiver}
   tie,       // first and last stage: gradient of the tied embedding
@@ -67,7 +70,7 @@ class Communicators {
   // The kind of the link that limits a communicator when it is alone.
   LinkKind limiting_link(std::uint32_t communicator) const;
 
-  // Whether the traffic inside layers (tensor and context parallel) of the rank class shares no link with anything that
+  // Whether the traffic inside layers (tensor, context and expert parallel) of the rank class shares no link with anything that
   // may run at the same time, and its whole groups are of this one class: its collectives then last the same whenever
   // they run.
   struct Isolation {

@@ -5,25 +5,16 @@
 
 #include "sim/model/operators.h"
 #include "sim/workload/adapter_cost.h"
+#include "sim/workload/layer_parts.h"
 
 namespace foretrain {
-namespace {
 
-// The sizes that every block of one rank shares.
-struct RankShape {
-  double tokens = 0;         // of a micro-batch, on this rank
-  double hidden_shards = 1;  // ranks that split the sequence outside the tensor-parallel regions
-  double tp = 1;
-  double element = 2;                  // bytes
-  Precision matmul = Precision::bf16;  // of the layers' linear products
-  Precision rest = Precision::bf16;    // of attention, head: fp8 recipes leave these in bf16
-};
-
-// Of an element of the gradient buffer that weight gradients are added into.
 double gradient_bytes(const Case& c) {
   const double stored = c.software.state_bytes(c.plan.zero, c.train.precision == Precision::bf16).gradients;
   return stored >= 4 ? 4 : 2;
 }
+
+namespace {
 
 RankShape shape_of(const Case& c) {
   RankShape s;
@@ -68,12 +59,14 @@ bool softmax_is_fused(const Case& c) {
          (c.plan.micro_batch * c.model.heads / c.plan.tp) % c.software.fused_softmax_multiple == 0;
 }
 
-KernelTime attention_core(const Case& c, const RankShape& s, Pass pass) {
+KernelTime attention_core(const Case& c, const RankShape& s, LayerKind kind, Pass pass) {
   const AttentionShape shape{.batch = c.plan.micro_batch,
                              .heads = c.model.heads / c.plan.tp,
                              .head_dim = c.model.head_dim,
                              .seq = c.train.seq_len,
-                             .causal = true};
+                             .causal = true,
+                             .value_dim = c.model.value_dim(),
+                             .window = kind.windowed ? c.model.window : 0};
   KernelTime time = c.train.attention == AttentionKernel::standard
                         ? standard_attention_time(c.cluster.gpu, s.rest, shape, pass, softmax_is_fused(c))
                         : flash_attention_time(c.cluster.gpu, s.rest, c.train.attention, shape, pass);
@@ -92,17 +85,19 @@ KernelTime attention_core(const Case& c, const RankShape& s, Pass pass) {
 std::optional<LayerStep::GroupCollective> key_value_exchange(const Case& c, const RankShape& s, Collective op,
                                                              const KernelTime& core) {
   if (c.plan.cp == 1) return std::nullopt;
-  const double width = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp) * c.model.head_dim);
-  const Bytes bytes{2.0 * width * s.tokens * c.plan.cp * s.element};
+  const auto heads = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp));
+  const double width = heads * static_cast<double>(c.model.head_dim + c.model.value_dim());
+  const Bytes bytes{width * s.tokens * c.plan.cp * s.element};
   if (c.plan.context == ContextParallel::all_gather)
     return LayerStep::GroupCollective{Purpose::context, op, bytes, 1.0, {0}};
   const double beside = static_cast<double>(c.plan.cp - 1) / c.plan.cp;
   return LayerStep::GroupCollective{Purpose::context, op, bytes, c.software.cp_exposed, core.total() * beside};
 }
 
-// Elementwise kernels of the attention half and of the MLP half of a layer.
+// Elementwise kernels of the attention half and of the MLP half of a layer; `norms` is the part of the latter that is
+// of the hidden width.
 struct Elementwise {
-  KernelTime attention, mlp;
+  KernelTime attention, mlp, norms;
 };
 
 Elementwise elementwise(const Case& c, const RankShape& s, const Software::ElementwisePasses& passes) {
@@ -111,25 +106,51 @@ Elementwise elementwise(const Case& c, const RankShape& s, const Software::Eleme
   const Bytes attention{per_token * passes.attention * static_cast<double>(c.model.query_width()) / s.tp};
   const Bytes ffn{per_token * passes.ffn * static_cast<double>(c.model.ffn) / s.tp};
   return {streaming_time(c.cluster.gpu, hidden / 2.0 + attention, passes.kernels / 2.0),
-          streaming_time(c.cluster.gpu, hidden / 2.0 + ffn, passes.kernels / 2.0)};
+          streaming_time(c.cluster.gpu, hidden / 2.0 + ffn, passes.kernels / 2.0),
+          streaming_time(c.cluster.gpu, hidden / 2.0, passes.kernels / 2.0)};
 }
 
 Bytes hidden_tensor(const Case& c, const RankShape& s) {
   return {s.tokens * static_cast<double>(c.model.hidden) * s.element};
 }
 
+}  // namespace
+
+KernelTime linear_pass(const Case& c, const RankShape& s, const Projection& p, double tokens, Pass pass,
+                       const std::vector<Projection>& adapters) {
+  const Gpu& gpu = c.cluster.gpu;
+  const auto m = static_cast<std::int64_t>(tokens);
+  if (pass == Pass::weight_gradient) return weight_gradient(gpu, s.matmul, m, p, gradient_bytes(c));
+  const bool forward = pass == Pass::forward;
+  KernelTime time = forward                 ? forward_product(gpu, s.matmul, m, p)
+                    : c.train.peft.active() ? input_gradient(gpu, s.matmul, m, p)
+                                            : backward_product(gpu, s.matmul, m, p, gradient_bytes(c), pass);
+  time += dequantise_time(c, p, forward ? Pass::forward : Pass::backward);
+  time += adapters_time(c, tokens, adapters, forward ? Pass::forward : Pass::backward);
+  if (s.matmul == Precision::fp8 && p.n > 0) {
+    const double bytes = forward ? c.software.fp8_input_cast_bytes * static_cast<double>(p.k)
+                                 : c.software.fp8_gradient_cast_bytes * static_cast<double>(p.n);
+    time += streaming_time(gpu, {bytes * tokens}, 1);
+  }
+  return time;
+}
+
 // A region between the tensor-parallel collectives: without sequence parallelism its output (or input gradient) is
 // all-reduced; with it the input is gathered first and the output scattered. `steps` are its kernels, cut where other
 // groups synchronise. The last collective may run beside kernels that last `beside`; it then takes its share of the SMs
 // from them, which costs as much as if that share of it were exposed.
-void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector<LayerStep> steps, Seconds beside) {
+// `gathered_width`: elements of a token in the tensor that is gathered.
+void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector<LayerStep> steps, Seconds beside,
+                double gathered_width) {
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   const Bytes bytes = hidden_tensor(c, s);
   BlockPass region;
   if (c.plan.tp > 1) {
     if (c.plan.sequence_parallel) {
       region.steps.push_back(
-          {{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, bytes, exposed, {0}}});
+          {{},
+           LayerStep::GroupCollective{
+               Purpose::tensor, Collective::all_gather, {s.tokens * gathered_width * s.element}, exposed, {0}}});
     }
     const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
     const bool hides = beside.value > 0 && !c.plan.overlap.tp;
@@ -141,8 +162,13 @@ void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector
   block = block + region;
 }
 
-Seconds layer_host_time(const Case& c, Pass pass) {
+namespace {
+
+Seconds layer_host_time(const Case& c, LayerKind kind, Pass pass) {
   double ms = pass == Pass::forward ? c.software.host_forward_ms : c.software.host_backward_ms;
+  if (kind.experts) {
+    ms += pass == Pass::forward ? c.software.experts.host_forward_ms : c.software.experts.host_backward_ms;
+  }
   if (c.plan.tp > 1) ms += c.software.host_tensor_parallel_ms;
   if (c.plan.zero == 3) ms += c.software.host_zero3_hook_ms;
   if (c.train.attention == AttentionKernel::standard && !softmax_is_fused(c)) {
@@ -151,36 +177,75 @@ Seconds layer_host_time(const Case& c, Pass pass) {
   return {ms * 1e-3};
 }
 
-// A linear layer with the adapters beside it; quantised weights are made 16 bit first.
-KernelTime linear_forward(const Case& c, const RankShape& s, const Projection& p,
-                          const std::vector<Projection>& adapters) {
-  KernelTime time = forward_product(c.cluster.gpu, s.matmul, rows(s), p);
-  time += dequantise_time(c, p, Pass::forward);
-  time += adapters_time(c, s.tokens, adapters, Pass::forward);
-  if (s.matmul == Precision::fp8) {
-    const Bytes cast{c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * s.tokens};
-    time += streaming_time(c.cluster.gpu, cast, 1);
+// The projections before the attention core: one product for Q, K and V, or the narrow and wide ones of latent
+// attention. The narrow ones are whole on every rank and work on the rank's part of the sequence.
+struct AttentionInputs {
+  KernelTime narrow, wide;
+  double gathered_width = 0;  // what a tensor-parallel region gathers of a token
+};
+
+AttentionInputs attention_inputs(const Case& c, const RankShape& s, Pass pass,
+                                 const std::vector<Projection>& adapters = {}) {
+  const Model& m = c.model;
+  const auto hidden = static_cast<double>(m.hidden);
+  if (!m.mla) return {{}, linear_pass(c, s, layer_projections(m, c.plan.tp).qkv, s.tokens, pass, adapters), hidden};
+  const LatentProjections p = latent_projections(m, c.plan.tp);
+  const double part = s.tokens / s.hidden_shards;
+  const auto compressed = static_cast<double>(m.mla->kv_lora + m.mla->qk_rope);
+  const double queries = m.mla->q_lora > 0 ? static_cast<double>(m.mla->q_lora) : hidden;
+  KernelTime narrow = linear_pass(c, s, p.kv_down, part, pass);
+  if (m.mla->q_lora > 0) narrow += linear_pass(c, s, p.q_down, part, pass);
+  if (pass == Pass::weight_gradient) {
+    return {narrow, linear_pass(c, s, p.q_up, s.tokens, pass) + linear_pass(c, s, p.kv_up, s.tokens, pass), 0};
   }
-  return time;
+  // Norms of the compressed vectors; the keys' two parts are written into one tensor, and their gradient cut again.
+  const double norms = (pass == Pass::forward ? 2.0 : 4.0) * part * (compressed + queries);
+  const double keys = (pass == Pass::forward ? 4.0 : 5.0) * s.tokens * static_cast<double>(m.query_width()) / s.tp;
+  narrow += streaming_time(c.cluster.gpu, {norms * s.element}, 2);
+  KernelTime wide = linear_pass(c, s, p.q_up, s.tokens, pass) + linear_pass(c, s, p.kv_up, s.tokens, pass);
+  wide += streaming_time(c.cluster.gpu, {keys * s.element}, 4);
+  return {narrow, wide, queries + compressed};
 }
 
-BlockPass forward_of_layer(const Case& c, const RankShape& s) {
+// The projection of a prediction module: the hidden vector and the next token's embedding to one vector.
+void add_prediction_input(BlockPass& block, const Case& c, const RankShape& s, Pass pass) {
+  const Projection p{c.model.hidden / c.plan.tp, 2 * c.model.hidden};
+  if (pass == Pass::weight_gradient) {
+    block = block + BlockPass{{{linear_pass(c, s, p, s.tokens, pass), {}}}, {0}, {0}};
+    return;
+  }
+  const double width = static_cast<double>(c.model.hidden) * s.element / s.hidden_shards;
+  const KernelTime time = linear_pass(c, s, p, s.tokens, pass) +
+                          streaming_time(c.cluster.gpu, {(pass == Pass::forward ? 8.0 : 14.0) * s.tokens * width}, 8);
+  add_region(block, c, s, {{time, {}}}, {0}, 2.0 * static_cast<double>(c.model.hidden));
+}
+
+BlockPass forward_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
-  const LayerAdapters beside = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
+  const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
   const Elementwise between = elementwise(c, s, c.software.forward);
   const auto linear = [&](const Projection& projection, const std::vector<Projection>& adapters) {
-    return linear_forward(c, s, projection, adapters);
+    return linear_pass(c, s, projection, s.tokens, Pass::forward, adapters);
   };
+  const auto hidden = static_cast<double>(c.model.hidden);
   BlockPass block;
-  const KernelTime core = attention_core(c, s, Pass::forward);
+  if (kind.predictor) add_prediction_input(block, c, s, Pass::forward);
+  const KernelTime core = attention_core(c, s, kind, Pass::forward);
   const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
-  add_region(block, c, s,
-             {{between.attention + linear(p.qkv, beside.qkv), exchange},
-              {core + linear(p.attention_out, beside.attention_out), {}}},
-             {0});
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_in, beside.mlp_in) + linear(p.mlp_out, beside.mlp_out), {}}},
-             {0});
-  block.host = layer_host_time(c, Pass::forward);
+  const AttentionInputs inputs = attention_inputs(c, s, Pass::forward, low_rank.qkv);
+  if (c.model.mla) block = block + BlockPass{{{inputs.narrow, {}}}, {0}, {0}};
+  add_region(
+      block, c, s,
+      {{between.attention + inputs.wide, exchange}, {core + linear(p.attention_out, low_rank.attention_out), {}}}, {0},
+      inputs.gathered_width);
+  if (kind.experts) {
+    add_experts(block, c, s, Pass::forward, between.norms, block.compute().total());
+  } else {
+    add_region(block, c, s,
+               {{between.mlp + linear(p.mlp_in, low_rank.mlp_in) + linear(p.mlp_out, low_rank.mlp_out), {}}}, {0},
+               hidden);
+  }
+  block.host = layer_host_time(c, kind, Pass::forward);
   return block;
 }
 
@@ -203,13 +268,13 @@ Software::ElementwisePasses redone_passes(const Case& c, const RedoneParts& redo
 
 // The forward work that recompute of parts of a layer does again at the start of the layer's backward pass. Regions
 // gather their input again, and sum their output if they run to their end.
-BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
+BlockPass redone_parts_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
   const RedoneParts redone = c.plan.recompute.redone(c.software);
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
   const Elementwise between = elementwise(c, s, redone_passes(c, redone));
   const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
   const auto linear = [&](bool runs, const Projection& projection, const std::vector<Projection>& adapters) {
-    return runs ? linear_forward(c, s, projection, adapters) : KernelTime{};
+    return runs ? linear_pass(c, s, projection, s.tokens, Pass::forward, adapters) : KernelTime{};
   };
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   BlockPass block;
@@ -229,7 +294,7 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
     block = block + region;
   };
   KernelTime core;
-  if (redone.core_attention) core = attention_core(c, s, Pass::forward);
+  if (redone.core_attention) core = attention_core(c, s, kind, Pass::forward);
   const auto exchange = redone.core_attention ? key_value_exchange(c, s, Collective::all_gather, core) : std::nullopt;
   add({{between.attention + linear(redone.qkv, p.qkv, low_rank.qkv), exchange},
        {core + linear(redone.attention_out, p.attention_out, low_rank.attention_out), {}}},
@@ -238,9 +303,9 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
             linear(redone.mlp_out, p.mlp_out, low_rank.mlp_out),
         {}}},
       redone.mlp_in, redone.mlp_out);
-  const KernelTime whole = forward_of_layer(c, s).compute();
+  const KernelTime whole = forward_of_layer(c, s, kind).compute();
   if (whole.total().value > 0) {
-    block.host = layer_host_time(c, Pass::forward) * std::min(1.0, block.compute().total() / whole.total());
+    block.host = layer_host_time(c, kind, Pass::forward) * std::min(1.0, block.compute().total() / whole.total());
   }
   return block;
 }
@@ -249,41 +314,48 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s) {
 // which stand beside one of attention and the elementwise ones.
 double weight_gradient_kernel_share(const Case& c) { return 4.0 / (9.0 + c.software.backward.kernels); }
 
-BlockPass weight_gradients_of_layer(const Case& c, const RankShape& s) {
+BlockPass weight_gradients_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
+  const LayerProjections p = layer_projections(c.model, c.plan.tp);
+  auto of = [&](const Projection& projection) {
+    return linear_pass(c, s, projection, s.tokens, Pass::weight_gradient);
+  };
   KernelTime products;
-  for (const Projection& p : layer_projections(c.model, c.plan.tp).all()) {
-    products += weight_gradient(c.cluster.gpu, s.matmul, rows(s), p, gradient_bytes(c));
+  if (c.model.mla) {
+    const AttentionInputs inputs = attention_inputs(c, s, Pass::weight_gradient);
+    products += inputs.wide + inputs.narrow;
+  } else {
+    products += of(p.qkv);
+  }
+  products += of(p.attention_out);
+  if (!kind.experts) {
+    products += of(p.mlp_in);
+    products += of(p.mlp_out);
   }
   BlockPass block;
   block.steps.push_back({products, {}});
-  block.host = layer_host_time(c, Pass::backward) * weight_gradient_kernel_share(c);
+  if (kind.experts) add_experts(block, c, s, Pass::weight_gradient, {}, {0});
+  if (kind.predictor) add_prediction_input(block, c, s, Pass::weight_gradient);
+  block.host = layer_host_time(c, kind, Pass::backward) * weight_gradient_kernel_share(c);
   return block;
 }
 
-BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
+BlockPass backward_of_layer(const Case& c, const RankShape& s, LayerKind kind, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
   const LayerProjections p = layer_projections(c.model, c.plan.tp);
   const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
   const bool frozen = c.train.peft.active();
   const Elementwise between = elementwise(c, s, c.software.backward);
-  auto linear = [&](const Projection& projection, const std::vector<Projection>& adapters) {
-    KernelTime time = frozen ? input_gradient(gpu, s.matmul, rows(s), projection)
-                             : backward_product(gpu, s.matmul, rows(s), projection, gradient_bytes(c), pass);
-    time += dequantise_time(c, projection, Pass::backward);
-    time += adapters_time(c, s.tokens, adapters, Pass::backward);
-    if (s.matmul == Precision::fp8) {
-      time +=
-          streaming_time(gpu, {c.software.fp8_gradient_cast_bytes * static_cast<double>(projection.n) * s.tokens}, 1);
-    }
-    return time;
+  const auto linear = [&](const Projection& projection, const std::vector<Projection>& adapters) {
+    return linear_pass(c, s, projection, s.tokens, pass, adapters);
   };
-  KernelTime core = attention_core(c, s, Pass::backward);
+  const auto hidden = static_cast<double>(c.model.hidden);
+  KernelTime core = attention_core(c, s, kind, Pass::backward);
   // Flash kernels keep no scores, so there is nothing for selective recompute to do again.
   if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
-    core += attention_core(c, s, Pass::forward);
+    core += attention_core(c, s, kind, Pass::forward);
   }
   BlockPass block;
-  if (c.plan.recompute.of_parts()) block = redone_parts_of_layer(c, s);
+  if (c.plan.recompute.of_parts()) block = redone_parts_of_layer(c, s, kind);
   const Seconds host_again = block.host;
   // Keys and values come round again, and their gradients go back to where they belong.
   const auto gather = key_value_exchange(c, s, Collective::all_gather, core * 0.5);
@@ -293,15 +365,26 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, Pass pass) {
     if (!c.software.tp_backward_overlap || frozen || pass == Pass::input_gradient) return Seconds{0};
     return weight_gradient(gpu, s.matmul, rows(s), projection, gradient_bytes(c)).total();
   };
-  add_region(block, c, s, {{between.mlp + linear(p.mlp_out, low_rank.mlp_out) + linear(p.mlp_in, low_rank.mlp_in), {}}},
-             beside(p.mlp_in));
+  const AttentionInputs inputs = attention_inputs(c, s, pass, low_rank.qkv);
+  if (kind.experts) {
+    const KernelTime attention =
+        between.attention + linear(p.attention_out, low_rank.attention_out) + core + inputs.wide + inputs.narrow;
+    add_experts(block, c, s, pass, between.norms, attention.total());
+  } else {
+    add_region(block, c, s,
+               {{between.mlp + linear(p.mlp_out, low_rank.mlp_out) + linear(p.mlp_in, low_rank.mlp_in), {}}},
+               beside(p.mlp_in), hidden);
+  }
+  const Projection& first = c.model.mla ? latent_projections(c.model, c.plan.tp).q_up : p.qkv;
   add_region(block, c, s,
              {{between.attention + linear(p.attention_out, low_rank.attention_out), gather},
               {core, scatter},
-              {linear(p.qkv, low_rank.qkv), {}}},
-             beside(p.qkv));
+              {inputs.wide, {}}},
+             beside(first), hidden);
+  if (c.model.mla) block = block + BlockPass{{{inputs.narrow, {}}}, {0}, {0}};
+  if (kind.predictor) add_prediction_input(block, c, s, pass);
   const double share = pass == Pass::input_gradient ? 1.0 - weight_gradient_kernel_share(c) : 1.0;
-  block.host = host_again + layer_host_time(c, Pass::backward) * share;
+  block.host = host_again + layer_host_time(c, kind, Pass::backward) * share;
   return block;
 }
 
@@ -391,21 +474,37 @@ BlockPass operator+(BlockPass first, const BlockPass& second) {
     }
   }
   first.host += second.host;
+  first.stall += second.stall;
   return first;
 }
 
 LayerCosts::LayerCosts(const Case& subject) {
   const RankShape s = shape_of(subject);
-  layer_[index(Pass::forward)] = forward_of_layer(subject, s);
-  layer_[index(Pass::weight_gradient)] = weight_gradients_of_layer(subject, s);
+  const Model& m = subject.model;
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) prepare(subject, m.layer_kind(layer));
+  if (m.mtp > 0) prepare(subject, m.predictor_kind());
   head_[index(Pass::weight_gradient)] = weight_gradient_of_head(subject, s);
-  for (Pass pass : {Pass::backward, Pass::input_gradient}) {
-    layer_[index(pass)] = backward_of_layer(subject, s, pass);
-    layer_recomputed_[index(pass)] = layer_[index(Pass::forward)] + layer_[index(pass)];
-  }
   for (Pass pass : {Pass::forward, Pass::backward, Pass::input_gradient}) {
     embedding_[index(pass)] = embedding_pass(subject, s, pass);
     head_[index(pass)] = head_pass(subject, s, pass);
+  }
+  // Every prediction module puts its own hidden vectors through the head.
+  const OfPass head = head_;
+  for (std::int64_t module = 0; module < m.mtp; ++module) {
+    for (std::size_t pass = 0; pass < head.size(); ++pass) head_[pass] = head_[pass] + head[pass];
+  }
+}
+
+void LayerCosts::prepare(const Case& subject, LayerKind kind) {
+  Layer& layer = layers_[static_cast<std::size_t>(kind.index())];
+  if (!layer.plain[index(Pass::forward)].steps.empty()) return;  // known
+  const RankShape s = shape_of(subject);
+  layer.plain[index(Pass::forward)] = forward_of_layer(subject, s, kind);
+  layer.plain[index(Pass::weight_gradient)] = weight_gradients_of_layer(subject, s, kind);
+  layer.recomputed = layer.plain;
+  for (Pass pass : {Pass::backward, Pass::input_gradient}) {
+    layer.plain[index(pass)] = backward_of_layer(subject, s, kind, pass);
+    layer.recomputed[index(pass)] = layer.plain[index(Pass::forward)] + layer.plain[index(pass)];
   }
 }
 

@@ -28,6 +28,7 @@ struct LayerStep {
 struct BlockPass {
   std::vector<LayerStep> steps;
   Seconds host;  // time the host needs to issue it; the pass cannot be shorter
+  Seconds stall;  // time the device waits for the host whatever else happens
   KernelTime compute() const;
 };
 
@@ -41,9 +42,10 @@ class LayerCosts {
   // Where a backward pass is cut in two, the second half is the products for weight gradients of linear layers and of
   // the head; all else, the embedding's gradient too, belongs to the first. Their kernels are those of the whole.
   // `recomputed`: the layer's forward runs again first (full recompute); selective recompute is part of either.
-  const BlockPass& layer(Pass pass, bool recomputed) const {
-    const bool again = recomputed && (pass == Pass::backward || pass == Pass::input_gradient);
-    return (again ? layer_recomputed_ : layer_)[index(pass)];
+  // Precondition: the model has such a layer.
+  const BlockPass& layer(LayerKind kind, Pass pass, bool recomputed) const {
+    const Layer& layer = layers_[static_cast<std::size_t>(kind.index())];
+    return (recomputed ? layer.recomputed : layer.plain)[index(pass)];
   }
   const BlockPass& embedding(Pass pass) const { return embedding_[index(pass)]; }
   // Final norm, LM head and cross entropy.
@@ -52,7 +54,13 @@ class LayerCosts {
  private:
   static std::size_t index(Pass pass) { return static_cast<std::size_t>(pass); }
   using OfPass = std::array<BlockPass, 4>;
-  OfPass layer_, layer_recomputed_, embedding_, head_;
+  struct Layer {
+    OfPass plain, recomputed;
+  };
+  void prepare(const Case& subject, LayerKind kind);
+
+  std::array<Layer, LayerKind::kCount> layers_;
+  OfPass embedding_, head_;
 };
 
 }  // namespace foretrain

@@ -20,12 +20,14 @@ enum class Part : std::uint8_t {
   tensor_transfer,  // tensor-parallel collectives inside the task
   context_latency,
   context_transfer,  // context-parallel exchanges inside the task
+  expert_latency,
+  expert_transfer,  // tokens on their way to experts and back
   pipeline_latency,
   pipeline_transfer,  // gathering what the previous stage sent in pieces
   straggler,          // waiting for the slowest of many ranks
   other,              // fixed cost of a step
 };
-inline constexpr std::size_t kParts = 12;
+inline constexpr std::size_t kParts = 14;
 
 // The make-up of a task's nominal duration; the parts add up to it exactly.
 struct Composition {
@@ -43,6 +45,7 @@ enum class TaskKind : std::uint8_t {
   weight_gradient,
   tensor_collective,   // on the compute stream
   context_collective,  // likewise: keys, values and their gradients
+  expert_collective,   // likewise: tokens to their experts and back
   pipeline_gather,     // likewise: the pieces of a scattered boundary tensor
   pipeline_transfer,
   gradient_reduce,   // all-reduce or reduce-scatter of gradients
@@ -81,7 +84,7 @@ struct Step {
   std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
   std::vector<bool> resource_is_link;
   // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.
-  std::vector<LinkKind> communicator_link_kind, tensor_link_kind, context_link_kind;
+  std::vector<LinkKind> communicator_link_kind, tensor_link_kind, context_link_kind, expert_link_kind;
   // Of each communicator: the bytes a ring would have each rank send for a unit of its collectives' work (1 for a ring).
   std::vector<double> communicator_ring_bytes;
   std::vector<StageLayout> layouts;

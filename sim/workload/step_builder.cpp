@@ -94,6 +94,10 @@ void StepBuilder::create_streams() {
     step_.tensor_link_kind.push_back(ring ? step_.communicator_link_kind[*ring] : LinkKind::nvlink);
     const auto context = communicators_.find(r, Purpose::context, Algorithm::ring);
     step_.context_link_kind.push_back(context ? step_.communicator_link_kind[*context] : LinkKind::nvlink);
+    auto expert = communicators_.find(r, Purpose::expert, Algorithm::all_to_all);
+    if (!expert) expert = communicators_.find(r, Purpose::expert, Algorithm::ring);
+    if (!expert) expert = communicators_.find(r, Purpose::expert_tensor, Algorithm::ring);
+    step_.expert_link_kind.push_back(expert ? step_.communicator_link_kind[*expert] : LinkKind::nvlink);
   }
   step_.compute_tasks.resize(compute_.size());
   reduced_.resize(compute_.size());
@@ -137,7 +141,7 @@ bool StepBuilder::is_first_forward(const PipelineOp& op) const {
 // the first pass whose gradients are reduced.
 StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineOp>& order) const {
   Window window{0, order.size()};
-  if (case_.plan.data_ranks() == 1) return window;
+  if (!has_data_traffic()) return window;
   if (case_.plan.zero == 3 && !gathers_once(case_)) return {order.size(), 0};
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool gathers = !gathered_.empty() || case_.plan.zero == 3;
@@ -147,8 +151,13 @@ StepBuilder::Window StepBuilder::data_traffic_window(const std::vector<PipelineO
   return window;
 }
 
+bool StepBuilder::communicates_in_layers() const {
+  const Plan& plan = case_.plan;
+  return plan.tp * plan.cp > 1 || (case_.model.experts > 0 && plan.ep * plan.etp > 1);
+}
+
 bool StepBuilder::contraction_is_exact() const {
-  return case_.plan.tp * case_.plan.cp == 1 || isolation_.always || isolation_.outside_data_traffic;
+  return !communicates_in_layers() || isolation_.always || isolation_.outside_data_traffic;
 }
 
 void StepBuilder::enter_stage(int stage) {
@@ -160,7 +169,7 @@ void StepBuilder::enter_stage(int stage) {
   collective_costs_.clear();
   block_ends_.clear();
   isolation_ = {true, true};
-  if (case_.plan.tp * case_.plan.cp > 1) {
+  if (communicates_in_layers()) {
     for (std::uint32_t rank : ranks_) {
       const auto mine = communicators_.isolation(rank);
       isolation_.always = isolation_.always && mine.always;
@@ -292,27 +301,33 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   const int count = static_cast<int>(blocks.size());
   auto block_at = [&](int i) { return op.pass == Pass::forward ? i : count - 1 - i; };
   // Products for weight gradients need no weights.
-  const bool gathers = plan.zero == 3 && plan.shard_ranks() > 1 && op.pass != Pass::weight_gradient &&
+  const bool gathers = plan.zero == 3 && has_shards() && op.pass != Pass::weight_gradient &&
                        (!gathers_once(case_) || is_first_forward(op));
   const bool prefetches = gathers && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
-  std::vector<PerRank> gathered(blocks.size());
+  std::vector<PerRank> gathered(blocks.size()), gathered_experts(blocks.size());
 
   // Issues the gather of the i-th block of this pass; it may start once the block before the one that runs has ended.
   auto gather = [&](int i) {
     const Block& block = blocks[static_cast<std::size_t>(block_at(i))];
     const Bytes bytes = gathered_bytes(block);
+    const double element = element_bytes(case_.train.precision);
     const std::size_t ended = block_ends_.size();
     const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
     const bool twice = op.pass != Pass::forward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
     for (int times = twice ? 2 : 1; times > 0; --times) {
       gathered[static_cast<std::size_t>(i)] = issue_collective(Purpose::shard, Collective::all_gather, bytes,
                                                                TaskKind::shard_gather, after, !prefetches, op);
+      if (block.expert_parameters > 0) {
+        gathered_experts[static_cast<std::size_t>(i)] =
+            issue_collective(Purpose::expert_data, Collective::all_gather, {block.expert_parameters * element},
+                             TaskKind::shard_gather, after, !prefetches, op);
+      }
     }
   };
 
   const auto has_work = [&](const Block& block) {
-    const PreparedBlock& steps = prepared(block.kind, block.recomputed, op.pass);
+    const PreparedBlock& steps = prepared(block, op.pass);
     return std::any_of(steps.begin(), steps.end(),
                        [](const PreparedStep& step) { return step.has_compute || !step.collectives.empty(); });
   };
@@ -326,7 +341,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       while (next_gather <= std::min(i + ahead, count - 1)) gather(next_gather++);
     }
     Span block_span{PerRank(ranks_.size()), PerRank(ranks_.size())};
-    issue_prepared(prepared(block.kind, block.recomputed, op.pass), op, index, contended, block_span);
+    issue_prepared(prepared(block, op.pass), op, index, contended, block_span);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!block_span.first[r].valid()) continue;
       if (!span.first[r].valid()) span.first[r] = block_span.first[r];
@@ -334,19 +349,27 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       auto wait_for = [&](const PerRank& tasks) {
         if (r < tasks.size() && tasks[r].valid()) step_.graph.add_dependency(tasks[r], block_span.first[r]);
       };
-      if (gathers && prefetches) wait_for(gathered[static_cast<std::size_t>(i)]);
+      if (gathers && prefetches) {
+        wait_for(gathered[static_cast<std::size_t>(i)]);
+        wait_for(gathered_experts[static_cast<std::size_t>(i)]);
+      }
       if (!gathered_.empty() && is_first_forward(op)) {
-        wait_for(gathered_[static_cast<std::size_t>(op.chunk)][static_cast<std::size_t>(index)]);
+        for (const PerRank& tasks : gathered_[static_cast<std::size_t>(op.chunk)][static_cast<std::size_t>(index)]) {
+          wait_for(tasks);
+        }
       }
     }
     if (gathers) block_ends_.push_back(block_span.last);
     if (!reduces_in(op)) continue;
     // A block without work in this pass is done when those before it are.
     if (plan.zero == 3) {
-      if (block.trained() > 0) reduce_gradients(block.trained(), span.last, op);
+      const double experts = block.expert_parameters;
+      if (block.trained() > experts) reduce_gradients(block.trained() - experts, false, span.last, op);
+      if (experts > 0) reduce_gradients(experts, true, span.last, op);
     } else {
       for (const GradientBucket& bucket : buckets_) {
-        if (bucket.chunk == op.chunk && bucket.block == index) reduce_gradients(bucket.parameters, span.last, op);
+        if (bucket.chunk != op.chunk || bucket.block != index) continue;
+        reduce_gradients(bucket.parameters, bucket.experts, span.last, op);
       }
     }
   }

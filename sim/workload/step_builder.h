@@ -70,7 +70,7 @@ class StepBuilder {
   void issue_contracted(const PipelineOp& op, Span& span);
   void issue_blocks(const PipelineOp& op, bool contended, Span& span);
   void issue_prepared(const PreparedBlock& block, const PipelineOp& op, int block_index, bool contended, Span& span);
-  const PreparedBlock& prepared(Block::Kind kind, bool recomputed, Pass pass);
+  const PreparedBlock& prepared(const Block& block, Pass pass);
   const PreparedBlock& prepared_gather();
   const std::vector<PreparedStep::Join>& joins(const LayerStep::GroupCollective& collective);
   PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
@@ -78,6 +78,7 @@ class StepBuilder {
   double boundary_elements() const;
   Bytes boundary_bytes() const;  // of them, what one rank sends
   bool receives_pieces(const PipelineOp& op) const;
+  bool communicates_in_layers() const;
   bool contraction_is_exact() const;
 
   // step_data_parallel.cpp
@@ -86,7 +87,9 @@ class StepBuilder {
                            bool on_compute_stream, const PipelineOp& op_of);
   CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
                                     TaskKind kind) const;
-  void reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op);
+  bool has_data_traffic() const;
+  bool has_shards() const;
+  void reduce_gradients(double parameters, bool experts, const PerRank& after, const PipelineOp& op);
   void finish_reductions();
   bool reduces_in(const PipelineOp& op) const;
   double bucket_bytes() const;
@@ -131,7 +134,7 @@ class StepBuilder {
   int stage_ = 0;
   std::span<const std::uint32_t> ranks_;
   Communicators::Isolation isolation_;
-  std::map<std::array<int, 3>, PreparedBlock> prepared_;
+  std::map<std::array<int, 4>, PreparedBlock> prepared_;
   std::optional<PreparedBlock> prepared_gather_;
   std::map<std::array<int, 2>, ContractedPass> contracted_;
   std::map<std::array<double, 5>, std::vector<PreparedStep::Join>> collective_costs_;
@@ -140,7 +143,7 @@ class StepBuilder {
     std::int32_t first_forward = 0, last_gradients = 0;
   };
   std::vector<ChunkSpan> chunk_spans_;
-  std::vector<std::vector<PerRank>> gathered_;  // [chunk][block]: what its first forward waits for
+  std::vector<std::vector<std::vector<PerRank>>> gathered_;  // [chunk][block]: what its first forward waits for
   std::vector<PerRank> block_ends_;             // ends of the stage's block passes in issue order (ZeRO-3 prefetch)
 };
 

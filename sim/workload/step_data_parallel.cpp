@@ -21,16 +21,29 @@ double StepBuilder::bucket_bytes() const {
   return case_.software.gradient_bucket_bytes(case_.plan.data_ranks(), case_.plan.overlap.grad_reduce);
 }
 
-// What ZeRO-3 gathers of a block: everything that is sharded, frozen or not; quantised weights as they are stored.
+// What ZeRO-3 gathers of a block beside its experts: everything that is sharded, frozen or not; quantised weights as
+// they are stored.
 Bytes StepBuilder::gathered_bytes(const Block& block) const {
   const WeightFormat* format = case_.train.peft.format;
   const double quantised = format == nullptr ? 0 : block.quantised * format->stored_bytes;
-  return {(block.parameters - block.quantised) * element_bytes(case_.train.precision) + quantised};
+  return {(block.parameters - block.quantised - block.expert_parameters) * element_bytes(case_.train.precision) +
+          quantised};
+}
+
+// Whether parameters are shared with other ranks, experts or the rest.
+bool StepBuilder::has_data_traffic() const {
+  const Plan& plan = case_.plan;
+  return plan.data_ranks() > 1 || (case_.model.experts > 0 && plan.expert_data_ranks() > 1);
+}
+
+bool StepBuilder::has_shards() const {
+  const Plan& plan = case_.plan;
+  return plan.shard_ranks() > 1 || (case_.model.experts > 0 && plan.expert_shard_ranks() > 1);
 }
 
 bool StepBuilder::reduces_in(const PipelineOp& op) const {
   const Plan& plan = case_.plan;
-  if (plan.data_ranks() == 1 || op.pass == Pass::forward || op.pass == Pass::input_gradient) return false;
+  if (!has_data_traffic() || op.pass == Pass::forward || op.pass == Pass::input_gradient) return false;
   if (plan.zero < 3 && !plan.overlap.grad_reduce && !reduces_every_micro_batch(case_)) return false;
   return reduces_every_micro_batch(case_) ||
          op.micro_batch == chunk_spans_[static_cast<std::size_t>(op.chunk)].last_gradients;
@@ -83,7 +96,7 @@ StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective o
   return tasks;
 }
 
-void StepBuilder::reduce_gradients(double parameters, const PerRank& after, const PipelineOp& op) {
+void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRank& after, const PipelineOp& op) {
   const Plan& plan = case_.plan;
   const Bytes bytes{parameters * case_.software.gradient_bytes};
   // What is reduced within a micro-batch without overlap holds up the compute stream.
@@ -95,23 +108,26 @@ void StepBuilder::reduce_gradients(double parameters, const PerRank& after, cons
       if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
     }
   };
+  const Purpose shard = experts ? Purpose::expert_data : Purpose::shard;
   if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
-    issue(Purpose::data, Collective::all_reduce, bytes);
+    issue(experts ? Purpose::expert_data : Purpose::data, Collective::all_reduce, bytes);
     return;
   }
-  issue(Purpose::shard, Collective::reduce_scatter, bytes);
-  if (plan.shard_ranks() < plan.data_ranks())
+  issue(shard, Collective::reduce_scatter, bytes);
+  if (!experts && plan.shard_ranks() < plan.data_ranks())
     issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
 }
 
 // Gradients that do not hide under the backward pass are reduced when the last one has ended.
 void StepBuilder::finish_reductions() {
   const Plan& plan = case_.plan;
-  if (plan.data_ranks() == 1 || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
+  if (!has_data_traffic() || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
   const PipelineOp& last = order_[static_cast<std::size_t>(stage_)].back();
   PerRank ends(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) ends[r] = last_task_[ranks_[r]][pass_index(last)];
-  for (const GradientBucket& bucket : buckets_) reduce_gradients(bucket.parameters, ends, last);
+  for (const GradientBucket& bucket : buckets_) {
+    reduce_gradients(bucket.parameters, bucket.experts, ends, last);
+  }
 }
 
 // Parameters come back in buckets as the gradients went, or all at once by one broadcast a rank.
@@ -126,7 +142,7 @@ std::vector<GradientBucket> StepBuilder::gather_buckets() const {
 void StepBuilder::issue_parameter_gathers_before_forward() {
   gathered_.clear();
   const Plan& plan = case_.plan;
-  const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
+  const bool gathers = (plan.zero == 1 || plan.zero == 2) && has_shards();
   if (!gathers || !plan.overlap.param_gather) return;
   const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
   for (const Chunk& chunk : layout.chunks) gathered_.emplace_back(chunk.blocks.size());
@@ -134,35 +150,38 @@ void StepBuilder::issue_parameter_gathers_before_forward() {
   const std::vector<GradientBucket> buckets = gather_buckets();
   for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
     const Bytes bytes{bucket->parameters * element_bytes(case_.train.precision)};
-    gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)] =
-        issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, {}, false,
-                         {Pass::forward, 0, bucket->chunk, false});
+    gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)].push_back(
+        issue_collective(bucket->experts ? Purpose::expert_data : Purpose::shard, Collective::all_gather, bytes,
+                         TaskKind::parameter_gather, {}, false, {Pass::forward, 0, bucket->chunk, false}));
   }
 }
 
 // The last gather of each rank class; nothing where none is issued.
 StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& after) {
   const Plan& plan = case_.plan;
-  const bool gathers = (plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1;
+  const bool gathers = (plan.zero == 1 || plan.zero == 2) && has_shards();
   PerRank last(ranks_.size());
   if (!gathers || plan.overlap.param_gather) return last;
   for (const GradientBucket& bucket : gather_buckets()) {
     const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
-    last = issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::parameter_gather, after, false,
-                            {Pass::forward, -1, -1, false});
+    const PerRank tasks =
+        issue_collective(bucket.experts ? Purpose::expert_data : Purpose::shard, Collective::all_gather, bytes,
+                         TaskKind::parameter_gather, after, false, {Pass::forward, -1, -1, false});
+    for (std::size_t r = 0; r < tasks.size(); ++r) {
+      if (tasks[r].valid()) last[r] = tasks[r];
+    }
   }
   return last;
 }
 
 Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
   const Plan& plan = case_.plan;
-  const double shards = plan.shard_ranks();
-  const double held = layout.trained() / shards;
+  const double held = sharded_parameters(layout, plan), experts = layout.expert_parameters();
   const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
   // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double clip = case_.train.clip_gradients
-                          ? case_.software.gradient_traffic_bytes * layout.trained() / (plan.zero >= 2 ? shards : 1.0)
-                          : 0.0;
+  const double gradients = (layout.trained() - experts) / (plan.zero >= 2 ? plan.shard_ranks() : 1) +
+                           experts / (plan.zero >= 2 ? plan.expert_shard_ranks() : 1);
+  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * gradients : 0.0;
   const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);
   Composition composition;
   composition[Part::memory] = to_time(time.memory);

@@ -82,7 +82,10 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
     compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
     step.compute.assign(ranks_.size(), compute);
     if (layer_step.collective) {
-      if (layer_step.collective->purpose == Purpose::context) step.collective_kind = TaskKind::context_collective;
+      const Purpose purpose = layer_step.collective->purpose;
+      if (purpose == Purpose::context) step.collective_kind = TaskKind::context_collective;
+      if (purpose == Purpose::expert || purpose == Purpose::expert_tensor)
+        step.collective_kind = TaskKind::expert_collective;
       step.collectives = joins(*layer_step.collective);
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -98,6 +101,7 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const Time host = to_time(pass.host);
     if (host > device[r]) block.front().compute[r][Part::launch] += host - device[r];
+    block.front().compute[r][Part::launch] += to_time(pass.stall);
   }
   for (PreparedStep& step : block) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -113,12 +117,13 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
   return block;
 }
 
-const StepBuilder::PreparedBlock& StepBuilder::prepared(Block::Kind kind, bool recomputed, Pass pass) {
-  const std::array key = {static_cast<int>(kind), static_cast<int>(recomputed), static_cast<int>(pass)};
+const StepBuilder::PreparedBlock& StepBuilder::prepared(const Block& block, Pass pass) {
+  const std::array key = {static_cast<int>(block.kind), static_cast<int>(block.recomputed), static_cast<int>(pass),
+                          block.layer.index()};
   const auto known = prepared_.find(key);
   if (known != prepared_.end()) return known->second;
   const BlockPass* work = nullptr;
-  switch (kind) {
+  switch (block.kind) {
     case Block::Kind::embedding:
       work = &costs_.embedding(pass);
       break;
@@ -126,7 +131,7 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(Block::Kind kind, bool r
       work = &costs_.head(pass);
       break;
     case Block::Kind::layer:
-      work = &costs_.layer(pass, recomputed);
+      work = &costs_.layer(block.layer, pass, block.recomputed);
       break;
   }
   return prepared_.emplace(key, prepare(*work, TaskKind::tensor_collective)).first->second;
@@ -156,6 +161,8 @@ const StepBuilder::ContractedPass& StepBuilder::contracted(const PipelineOp& op)
       Part latency_part = Part::tensor_latency, transfer_part = Part::tensor_transfer;
       if (step.collective_kind == TaskKind::context_collective) {
         latency_part = Part::context_latency, transfer_part = Part::context_transfer;
+      } else if (step.collective_kind == TaskKind::expert_collective) {
+        latency_part = Part::expert_latency, transfer_part = Part::expert_transfer;
       } else if (step.collective_kind == TaskKind::pipeline_gather) {
         latency_part = Part::pipeline_latency, transfer_part = Part::pipeline_transfer;
       }
@@ -174,7 +181,7 @@ const StepBuilder::ContractedPass& StepBuilder::contracted(const PipelineOp& op)
   if (receives_pieces(op)) add(prepared_gather());
   const auto& blocks =
       step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
-  for (const Block& block : blocks) add(prepared(block.kind, block.recomputed, op.pass));
+  for (const Block& block : blocks) add(prepared(block, op.pass));
 
   ContractedPass pass;
   for (const Composition& sum : sums) {

@@ -13,6 +13,7 @@ std::string task_name(const Step& step, engine::TaskId task) {
                                 "weight gradient",
                                 "tensor collective",
                                 "context exchange",
+                                "expert exchange",
                                 "pipeline gather",
                                 "pipeline transfer",
                                 "gradient reduce",

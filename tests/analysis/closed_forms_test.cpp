@@ -87,7 +87,7 @@ TEST_CASE("zero-bubble schedules fill the bubble with weight gradients") {
   };
   const auto work = [](const Case& c) {
     const LayerCosts costs(c);
-    const auto of = [&](Pass pass) { return 4 * costs.layer(pass, false).compute().total().value; };
+    const auto of = [&](Pass pass) { return 4 * costs.layer({}, pass, false).compute().total().value; };
     return std::array{of(Pass::forward), of(Pass::input_gradient), of(Pass::weight_gradient)};
   };
   for (int m : {8, 24, 64}) {
@@ -120,8 +120,8 @@ TEST_CASE("the two halves of a backward pass are the whole") {
       CHECK((first.host + second.host).value == doctest::Approx(whole.host.value));
     };
     for (bool again : {false, true}) {
-      check(costs.layer(Pass::backward, again), costs.layer(Pass::input_gradient, again),
-            costs.layer(Pass::weight_gradient, again));
+      check(costs.layer({}, Pass::backward, again), costs.layer({}, Pass::input_gradient, again),
+            costs.layer({}, Pass::weight_gradient, again));
     }
     check(costs.head(Pass::backward), costs.head(Pass::input_gradient), costs.head(Pass::weight_gradient));
     check(costs.embedding(Pass::backward), costs.embedding(Pass::input_gradient),

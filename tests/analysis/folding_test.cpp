@@ -23,6 +23,14 @@ std::string train(int batch) {
   return "train: {seq_len: 1024, global_batch: " + std::to_string(batch) + ", precision: bf16}\n";
 }
 
+const std::string kExperts =
+    "model: {arch: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 4, vocab: 32000, experts: 16, top_k: 2, "
+    "expert_ffn: 1408}\nsoftware: megatron-core\n";
+const std::string kLatent =
+    "model: {arch: moe, layers: 6, hidden: 2048, heads: 16, ffn: 8192, vocab: 32000, experts: 32, top_k: 4, "
+    "expert_ffn: 1024, shared_expert_ffn: 1024, first_dense_layers: 1, mtp: 1, "
+    "mla: {q_lora: 512, kv_lora: 256, qk_nope: 64, qk_rope: 32, v: 64}}\nsoftware: megatron-core\n";
+
 struct PlanKind {
   std::string name;
   std::string yaml;
@@ -107,6 +115,22 @@ const std::vector<PlanKind>& plan_kinds() {
        "software: megatron-core\n" +
            a100_nodes(4, 8) + train(16) +
            "plan: {tp: 4, cp: 4, cp_kind: all-gather, pp: 2, sequence_parallel: true, micro_batch: 2}"},
+      {"experts in a node", kExperts + kA100Node + train(16) + "plan: {ep: 8, zero: 1, micro_batch: 1}"},
+      {"experts over nodes, two levels",
+       kExperts + a100_nodes(2, 8) + train(32) + "plan: {ep: 16, expert_dispatch: two-level, micro_batch: 2}"},
+      {"experts beside tensor and pipeline parallelism, over nodes",
+       kLatent + a100_nodes(4, 8) + train(64) +
+           "plan: {tp: 2, pp: 2, ep: 8, etp: 1, sequence_parallel: true, zero: 1, micro_batch: 2}"},
+      {"experts interleaved, with a window and half a NIC each",
+       "model: {arch: moe, layers: 8, hidden: 1024, heads: 16, vocab: 32000, experts: 8, top_k: 2, expert_ffn: 1024, "
+       "window: 128, window_every: 2}\nsoftware: megatron-core\n" +
+           a100_nodes(2, 4) + train(32) + "plan: {pp: 2, vpp: 2, ep: 8, micro_batch: 1, overlap: {ep: true}}"},
+      {"experts split by tensor parallelism, beside context parallelism",
+       kExperts + a100_nodes(2, 8) + train(8) +
+           "plan: {tp: 2, cp: 2, ep: 4, etp: 2, sequence_parallel: true, zero: 1, micro_batch: 1}"},
+      {"experts gathered", kExperts + a100_nodes(2, 8) + train(16) + "plan: {ep: 16, expert_dispatch: all-gather}"},
+      {"experts fully sharded, unevenly loaded",
+       kLatent + kA100Node + train(16) + "plan: {ep: 4, zero: 3, expert_imbalance: 1.5, recompute: full}"},
       {"a slow NIC",
        kSmallGpt +
            "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, "

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "sim/hardware/cluster.h"
 #include "tests/hardware/catalogue_support.h"
+#include "tests/hardware/machines.h"
 
 using namespace foretrain;
 using namespace foretrain::test;
@@ -204,10 +206,31 @@ TEST_CASE("what is not simulated is refused by name") {
   };
   CHECK(feature("{topo: topo.txt}") == "cluster.topo");
   CHECK(feature("{gpu: a100-80g, gpus: 1, mig: 3g.40gb}") == "cluster.mig");
-  CHECK(feature("{gpu: gb200, gpus: 8, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 400, net: infiniband, "
-                "nvlink_domain: 72}") == "cluster.nvlink_domain");
-  CHECK(feature("{node: gb200-nvl72, nodes: 18}") == "cluster.nvlink_domain");
-  CHECK(good("{node: gb200-nvl72}").gpus == 4);
+  CHECK(feature("{gpu: gb200, gpus: 576, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 400, net: infiniband, "
+                "nvlink_domain: 576}") == "cluster.nvlink_domain");
+}
+
+TEST_CASE("hosts of one NVLink domain are one node of the cluster") {
+  CHECK(good("{node: gb200-nvl72}").gpus_per_node == 4);
+  const ClusterDescription rack = good("{node: gb200-nvl72, nodes: 18}");
+  CHECK(rack.gpus_per_node == 72);
+  CHECK(rack.gpus_per_host == 4);
+  CHECK(rack.nodes() == 1);
+  CHECK(rack.nics == 72);
+  CHECK(rack.host.sockets == 36);
+  CHECK(rack.host.dram->value == doctest::Approx(18 * 960e9));
+  const ClusterDescription four =
+      good("{node: gb200-nvl72, nodes: 64, overrides: [{link: nic, node: 17, index: 3, factor: 0.5}]}");
+  CHECK(four.gpus_per_node == 64);  // four domains, of which 64 of 72 GPUs each
+  CHECK(four.nodes() == 4);
+  REQUIRE(four.overrides.size() == 1);
+  CHECK(four.overrides[0].node == 1);
+  CHECK(four.overrides[0].index == 4 + 3);
+  const Cluster cluster(four, link_rates());
+  CHECK(cluster.medium(0, 63) == Cluster::Medium::nvlink);
+  CHECK(cluster.medium(63, 64) == Cluster::Medium::network);
+  CHECK(cluster.nic_of(63) == 63);
+  for (const Hop& hop : cluster.leave(63, 63)) CHECK(cluster.link(hop.link).kind != LinkKind::socket);
 }
 
 TEST_CASE("bad maps are refused at the right place, with what would be right") {

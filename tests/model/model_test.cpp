@@ -1,5 +1,5 @@
 // Parameter counts, and every model of the catalogue against its published count.
-#include "sim/model/model.h"
+#include "sim/model/operators.h"
 
 #include <doctest/doctest.h>
 
@@ -58,6 +58,58 @@ TEST_CASE("counts equal those of released weights to the last parameter") {
       {"mpt-7b", 6'649'286'656},
   };
   for (const Released& r : released) CHECK_MESSAGE(named(r.name).parameters() == r.parameters, r.name);
+}
+
+// Published totals and active parameters, in 1e9 as they are printed.
+TEST_CASE("mixtures of experts count as published") {
+  struct Published {
+    const char* name;
+    double total, active, rounding;
+  };
+  // Active parameters count the embedding where the source does: DeepSeek, Qwen and Mixtral do, gpt-oss does not.
+  const Published all[] = {
+      {"mixtral-8x7b", 46.7, 12.9, 0.05},      {"mixtral-8x22b", 141, 39, 0.5},
+      {"deepseek-v2", 236, 21, 0.5},           {"deepseek-v3", 671, 37.5, 0.5},
+      {"deepseek-moe-16b", 16.4, 2.8, 0.05},   {"qwen-1.5-moe-a2.7b", 14.3, 2.7, 0.05},
+      {"qwen-3-30b-a3b", 30.5, 3.3, 0.06},     {"qwen-3-235b-a22b", 235, 22, 0.5},
+      {"llama-4-maverick", 400, 17, 1},        {"llama-4-scout", 108, 17, 0.5},         {"moonlight-16b-a3b", 16, 3, 0.2},
+      {"kimi-k2", 1026, 32.5, 0.5},            {"deepseek-v2-lite", 15.7, 2.7, 0.06},
+  };
+  for (const Published& p : all) {
+    CAPTURE(p.name);
+    const Model m = named(p.name);
+    CHECK(std::abs(static_cast<double>(m.parameters()) / 1e9 - p.total) <= p.rounding);
+    CHECK(std::abs(static_cast<double>(m.active_parameters()) / 1e9 - p.active) <= p.rounding);
+  }
+  CHECK(named("mixtral-8x7b").parameters() == 46'702'792'704);
+  const Model oss = named("gpt-oss-120b");
+  CHECK(static_cast<double>(oss.parameters()) / 1e9 == doctest::Approx(116.8).epsilon(0.001));
+  CHECK(static_cast<double>(oss.active_parameters() - oss.embedding_parameters()) / 1e9 ==
+        doctest::Approx(5.1).epsilon(0.01));
+  // A prediction module of DeepSeek-V3 has 14B beside the embedding and head it shares.
+  Model predicting = named("deepseek-v3");
+  predicting.mtp = 1;
+  CHECK(static_cast<double>(predicting.predictor_parameters()) / 1e9 == doctest::Approx(11.6).epsilon(0.01));
+  CHECK(predicting.parameters() - named("deepseek-v3").parameters() == predicting.predictor_parameters());
+}
+
+TEST_CASE("a token costs twice its active matrices, and windows only what they leave") {
+  Model m = named("qwen-3-30b-a3b");
+  const double tokens = 4096;
+  // All parameters that a token meets but the embedding (looked up) and norms (not products).
+  const ForwardFlops flops = forward_flops(m, tokens, 4096);
+  const double matrices = static_cast<double>(m.active_parameters() - m.embedding_parameters());
+  CHECK((flops.layers + flops.head).value / (2 * tokens * matrices) == doctest::Approx(1.0).epsilon(0.001));
+  CHECK(flops.attention_core.value == doctest::Approx(4.0 * 4096 * 4096 * 48 * tokens));
+  m.window = 128;
+  m.window_every = 2;
+  // Half of the layers keep all; the others 128 keys a token, twice over, less the first tokens that see fewer.
+  double pairs = 0;
+  for (int token = 1; token <= 4096; ++token) pairs += std::min(token, 128);
+  const double left = forward_flops(m, tokens, 4096).attention_core / flops.attention_core;
+  CHECK(left == doctest::Approx(0.5 + 0.5 * 2 * pairs / (4096.0 * 4096.0)).epsilon(0.0005));
+  m.window = 4096;
+  CHECK(forward_flops(m, tokens, 4096).attention_core == flops.attention_core);
 }
 
 TEST_CASE("the parts of a count add up") {

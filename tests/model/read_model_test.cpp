@@ -123,15 +123,42 @@ TEST_CASE("the largest dimensions neither overflow nor pass") {
 
 TEST_CASE("features that are not simulated are named, all of them and nothing else") {
   using Features = std::vector<std::string>;
-  CHECK(refusals("{arch: moe, layers: 2, hidden: 64, heads: 4, vocab: 9, experts: 8, top_k: 2, expert_ffn: 64, "
-                 "moe_every: 1, first_dense_layers: 0, shared_expert_ffn: 64}") == Features{"model.experts"});
-  CHECK(refusals("{arch: moe, layers: 2, hidden: 64, heads: 4, vocab: 9}") == Features{"model.experts"});
   CHECK(refusals("{arch: bert, layers: 2, hidden: 64, heads: 4, vocab: 9}") == Features{"model.arch=bert"});
   CHECK(refusals("{hf: config.json}") == Features{"model.hf"});
   CHECK(refusals("some/config.json") == Features{"model.hf"});
-  CHECK(refusals("{arch: moe, layers: 2, hidden: 64, heads: 4, vocab: 9, experts: 8, params_b: 3, mtp: 1, "
-                 "mla: {kv_lora: 512, qk_nope: 128, qk_rope: 64, v: 128}, window: 128, window_every: 2}") ==
-        Features{"model.experts", "model.mla", "model.mtp", "model.window"});
+}
+
+TEST_CASE("experts, latent attention and windows are read") {
+  const Outcome outcome = read(
+      "{arch: moe, layers: 6, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 8, top_k: 2, expert_ffn: 32, "
+      "shared_expert_ffn: 16, first_dense_layers: 1, moe_every: 2, mtp: 1, window: 128, window_every: 3, "
+      "mla: {q_lora: 24, kv_lora: 16, qk_nope: 8, qk_rope: 4, v: 6}}");
+  REQUIRE(outcome.model);
+  CHECK(outcome.diagnostics.all().empty());
+  const Model& m = *outcome.model;
+  CHECK(m.head_dim == 12);
+  CHECK(m.value_width() == 24);
+  CHECK(m.kv_heads == 4);
+  std::string kinds;
+  for (int layer = 0; layer < 6; ++layer) {
+    const LayerKind kind = m.layer_kind(layer);
+    kinds += kind.experts ? (kind.windowed ? 'E' : 'e') : (kind.windowed ? 'D' : 'd');
+  }
+  CHECK(kinds == "DedEde");
+  CHECK(m.predictor_kind().experts);
+}
+
+TEST_CASE("wrong experts, latent attention and windows say what would be right") {
+  const std::string shape = "{arch: moe, layers: 2, hidden: 64, heads: 4, vocab: 100, ";
+  CHECK(contains(error_of(shape + "ffn: 64}"), "arch moe needs 'experts'"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 9, expert_ffn: 64}"), "top_k"));
+  CHECK(contains(error_of(shape + "experts: 8, expert_ffn: 64}"), "top_k is missing"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2}"), "expert_ffn is missing"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, ffn: 64, moe_every: 3}"), "none of the 2 layers"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, first_dense_layers: 1}"), "ffn is missing"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, mla: {kv_lora: 8, qk_rope: 4, v: 8}}"), "qk_nope"));
+  CHECK(contains(error_of("{arch: llama, layers: 2, hidden: 64, heads: 4, ffn: 64, vocab: 9, window_every: 2}"),
+                 "no 'window'"));
 }
 
 TEST_CASE("a feature switched off is no feature") {

@@ -90,6 +90,38 @@ TEST_CASE("the first name of the order varies fastest") {
   CHECK(coordinates(plan, 4) == RankCoordinates{1, 0, 0});
 }
 
+TEST_CASE("experts deal the ranks of a stage anew, every place once") {
+  Plan plan;
+  plan.tp = 2, plan.cp = 2, plan.dp = 4, plan.pp = 2;
+  plan.ep = 4, plan.etp = 2;
+  CHECK(plan.expert_data_ranks() == 2);
+  for (const std::vector<std::string>& order : {std::vector<std::string>{"tp", "cp", "ep", "dp", "pp"},
+                                                {"tp", "cp", "ep", "pp", "dp"},
+                                                {"dp", "pp", "ep", "cp", "tp"}}) {
+    plan.order = order;
+    std::set<std::tuple<int, int, int, int>> places;
+    for (int rank = 0; rank < plan.gpus(); ++rank) {
+      const ExpertCoordinates e = expert_coordinates(plan, rank);
+      CHECK(e.etp < 2);
+      CHECK(e.ep < 4);
+      CHECK(e.data < 2);
+      CHECK(e.pp == coordinates(plan, rank).pp);
+      places.insert({e.etp, e.ep, e.data, e.pp});
+    }
+    CHECK(places.size() == 32);
+  }
+  // Megatron-Core's order: an expert's halves are neighbours, then come other experts, then those that hold the same.
+  plan.order = {"tp", "cp", "ep", "dp", "pp"};
+  CHECK(expert_coordinates(plan, 1) == ExpertCoordinates{1, 0, 0, 0});
+  CHECK(expert_coordinates(plan, 2) == ExpertCoordinates{0, 1, 0, 0});
+  CHECK(expert_coordinates(plan, 8) == ExpertCoordinates{0, 0, 1, 0});
+  CHECK(expert_coordinates(plan, 16) == ExpertCoordinates{0, 0, 0, 1});
+  // Without experts of their own they lie where everything else does.
+  plan.ep = 1;
+  CHECK(plan.experts_as_rest());
+  for (int rank = 0; rank < plan.gpus(); ++rank) CHECK(expert_coordinates(plan, rank).etp == coordinates(plan, rank).tp);
+}
+
 TEST_CASE("the batch is cut into micro-batches") {
   Plan plan;
   plan.dp = 4;

@@ -105,15 +105,27 @@ TEST_CASE("forms of recompute, order and micro_batch") {
   CHECK(plan("micro_batch: auto").plan->micro_batch_auto);
 }
 
+TEST_CASE("a plan says how experts are spread") {
+  const Reading r = plan("{ep: 8, etp: 2, expert_dispatch: two-level, expert_imbalance: 1.25, overlap: {ep: true}}");
+  REQUIRE(r.plan);
+  CHECK(r.plan->ep == 8);
+  CHECK(r.plan->etp == 2);
+  CHECK(r.plan->expert_dispatch == Software::Experts::Dispatch::two_level);
+  CHECK(r.plan->expert_imbalance == 1.25);
+  CHECK(r.plan->overlap_ep == true);
+  CHECK_FALSE(plan("expert_imbalance: 0.5").plan);
+  CHECK_FALSE(plan("expert_dispatch: nccl").plan);
+}
+
 TEST_CASE("features that are not simulated are refused by name, all at once") {
   const Reading r = plan(
-      "{cp: 2, cp_kind: ulysses, ep: 8, etp: 2, offload: optimizer, zeropp: true,\n"
+      "{cp: 2, cp_kind: ulysses, offload: optimizer, zeropp: true,\n"
       " recompute: {modules: [norm, moe_act]}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.ep", "plan.etp", "plan.offload",
-                                          "plan.recompute.modules=moe_act", "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.offload", "plan.recompute.modules=moe_act",
+                                          "plan.zeropp"});
   CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
   CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
 }

@@ -318,5 +318,29 @@ TEST_CASE("extreme degrees are refused without overflow") {
   CHECK(contains(job.refusal("{micro_batch: 999983}"), "is no multiple of"));
 }
 
+TEST_CASE("experts must divide over the ranks, and the message says how") {
+  Job job;
+  CHECK(job.refusal("ep: 2").find("ep=2 needs a model with experts; legal: 1") != std::string::npos);
+  job.model.experts = 8;
+  job.model.top_k = 2;
+  job.model.expert_ffn = 1536;
+  CHECK(job.plan("{ep: 8, zero: 1}")->ep == 8);
+  CHECK(job.refusal("ep: 3").find("ep=3 does not divide experts=8; legal: 1, 2, 4, 8") != std::string::npos);
+  CHECK(job.refusal("{ep: 8, pp: 8}").find("ep=8 does not divide the 4 ranks of a stage") != std::string::npos);
+  CHECK(job.refusal("{ep: 8, etp: 8}").find("legal: 1, 2, 4") != std::string::npos);
+  CHECK(job.refusal("{ep: 8, tp: 2}").find("sequence_parallel") != std::string::npos);
+  const auto split = job.plan("{ep: 8, tp: 4, sequence_parallel: true}");
+  REQUIRE(split);
+  CHECK(split->etp == 4);  // as tp, which is Megatron-Core's default
+  CHECK(split->expert_data_ranks() == 1);
+  // 8 x 8 are more than the 32 ranks: the experts are not split.
+  const auto whole = job.plan("{ep: 8, tp: 8, sequence_parallel: true}");
+  REQUIRE(whole);
+  CHECK(whole->etp == 1);
+  CHECK(job.text().find("etp is taken as 1") != std::string::npos);
+  job.software.experts.tensor_parallel = false;
+  CHECK(job.plan("{ep: 8, tp: 4, sequence_parallel: true}")->etp == 1);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sim/workload/layer_parts.h"
+
+namespace foretrain {
+namespace {
+
+using Dispatch = Software::Experts::Dispatch;
+
+// What one rank sees of a layer's experts.
+struct ExpertShape {
+  double tokens = 0;  // the rank's own, of a micro-batch
+  double copies = 0;  // of them, one for every expert they visit; with what comes in on the busiest rank
+  double rows = 0;    // that its experts work on
+  double groups = 1;  // experts it holds, or parts of experts
+};
+
+ExpertShape expert_shape(const Case& c, const RankShape& s) {
+  ExpertShape e;
+  e.tokens = s.tokens / s.hidden_shards;
+  e.copies = e.tokens * static_cast<double>(c.model.top_k) * c.plan.expert_imbalance;
+  e.rows = e.copies * c.plan.etp;
+  e.groups = static_cast<double>(c.model.experts) / c.plan.ep;
+  return e;
+}
+
+// One product for every expert: as one kernel, or as a library call each. Transformer Engine spreads the calls over
+// streams: together they take the sum of their times on the device, or of issuing them (study of measured kernels,
+// section "grouped GEMM": 7 to 12 % on B200).
+KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_one, double groups) {
+  const auto count = static_cast<std::int64_t>(groups);
+  Gemm gemm = of_one;
+  if (c.software.experts.grouped_kernel || count == 1) {
+    gemm.batch = count;
+    return gemm_time(c.cluster.gpu, precision, gemm);
+  }
+  KernelTime one = gemm_time(c.cluster.gpu, precision, gemm);
+  one.latency = {0};
+  KernelTime all = one * groups;
+  all.latency = {std::max(0.0, groups * c.software.experts.call_us * 1e-6 - all.total().value)};
+  return all;
+}
+
+KernelTime grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
+  const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
+  const bool fp8 = s.matmul == Precision::fp8;
+  if (pass == Pass::forward) {
+    KernelTime time = grouped_product(c, s.matmul, {.m = rows, .n = p.n, .k = p.k}, e.groups);
+    if (fp8)
+      time += streaming_time(c.cluster.gpu, {c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * e.rows}, 1);
+    return time;
+  }
+  KernelTime time;
+  if (pass != Pass::weight_gradient) {
+    time += grouped_product(c, s.matmul, {.m = rows, .n = p.k, .k = p.n}, e.groups);
+    if (fp8) {
+      const double bytes = c.software.fp8_gradient_cast_bytes * static_cast<double>(p.n) * e.rows;
+      time += streaming_time(c.cluster.gpu, {bytes}, 1);
+    }
+  }
+  if (pass != Pass::input_gradient) {
+    time += grouped_product(
+        c, s.matmul, {.m = p.n, .n = p.k, .k = rows, .accumulate = true, .output_bytes = gradient_bytes(c)}, e.groups);
+  }
+  return time;
+}
+
+// Half of the passes that bring copies into the experts' order and back: those before the experts, or those behind.
+KernelTime permutation(const Case& c, const RankShape& s, const ExpertShape& e, Pass pass) {
+  const Software::Experts& habits = c.software.experts;
+  const double passes = pass == Pass::forward ? habits.permute_forward : habits.permute_backward;
+  const double kernels = pass == Pass::forward ? habits.kernels_forward : habits.kernels_backward;
+  const double bytes = e.copies * static_cast<double>(c.model.hidden) * s.element;
+  return streaming_time(c.cluster.gpu, {0.5 * passes * bytes / habits.permute_efficiency}, 0.5 * kernels);
+}
+
+// Router: one narrow product, and a few passes over the scores of all experts in fp32.
+KernelTime router(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
+  const double scores = e.tokens * static_cast<double>(c.model.experts) * 4.0;
+  RankShape plain = s;
+  plain.matmul = s.rest;
+  return linear_pass(c, plain, p, e.tokens, pass) +
+         streaming_time(c.cluster.gpu, {(pass == Pass::forward ? 6.0 : 8.0) * scores}, 0);
+}
+
+// The activation between the two products, of experts and shared experts alike, in the passes of the profile.
+KernelTime activation(const Case& c, const RankShape& s, double elements, Pass pass) {
+  const double passes = pass == Pass::forward ? c.software.forward.ffn : c.software.backward.ffn;
+  return streaming_time(c.cluster.gpu, {s.element * passes * elements}, 0);
+}
+
+struct Exchanges {
+  std::vector<LayerStep> out, back;  // copies to the experts, and results back
+};
+
+// What carries the copies: the exchange over the expert-parallel ranks, and the tokens' way to all ranks that split an
+// expert. `beside`: time of kernels that both exchanges may run beside.
+Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Seconds beside) {
+  const Software::Experts& habits = c.software.experts;
+  const double width = static_cast<double>(c.model.hidden) * s.element;
+  const bool hides = beside.value > 0;
+  const double least = hides ? habits.overlap_exposed : 1.0;
+  auto step = [&](Purpose purpose, Collective op, double bytes) {
+    return LayerStep{{}, LayerStep::GroupCollective{purpose, op, {bytes}, least, beside}};
+  };
+  Exchanges x;
+  const bool gathers = c.plan.expert_dispatch == Dispatch::all_gather;
+  const double sent = gathers ? e.tokens * c.plan.ep * width : e.copies * width;
+  if (c.plan.ep > 1) {
+    x.out.push_back(step(Purpose::expert, gathers ? Collective::all_gather : Collective::all_to_all, sent));
+    x.back.push_back(step(Purpose::expert, gathers ? Collective::reduce_scatter : Collective::all_to_all, sent));
+  }
+  if (c.plan.etp > 1) {
+    const double whole = (gathers ? sent : e.copies * width) * c.plan.etp;
+    x.out.push_back(step(Purpose::expert_tensor, Collective::all_gather, whole));
+    x.back.insert(x.back.begin(), step(Purpose::expert_tensor, Collective::reduce_scatter, whole));
+  }
+  return x;
+}
+
+}  // namespace
+
+void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelTime& norms,
+                 Seconds attention) {
+  const ExpertShape e = expert_shape(c, s);
+  const ExpertProjections p = expert_projections(c.model, c.plan.tp, c.plan.etp);
+  const auto hidden = static_cast<double>(c.model.hidden);
+  const Software::Experts& habits = c.software.experts;
+  if (pass == Pass::weight_gradient) {
+    RankShape plain = s;
+    plain.matmul = s.rest;
+    KernelTime products = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
+    products += linear_pass(c, plain, p.router, e.tokens, pass) + linear_pass(c, s, p.shared_in, s.tokens, pass) +
+                linear_pass(c, s, p.shared_out, s.tokens, pass);
+    block = block + BlockPass{{{products, {}}}, {0}, {0}};
+    return;
+  }
+
+  KernelTime experts = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
+  experts += activation(c, s, e.rows * static_cast<double>(p.expert_out.k), pass);
+  KernelTime shared;
+  if (c.model.shared_expert_ffn > 0) {
+    shared = linear_pass(c, s, p.shared_in, s.tokens, pass) + linear_pass(c, s, p.shared_out, s.tokens, pass) +
+             activation(c, s, s.tokens * static_cast<double>(p.shared_out.k), pass);
+  }
+  const KernelTime first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
+
+  // Two exchanges share what they may run beside: the shared experts, or all kernels of another micro-batch's layer.
+  Seconds beside{0};
+  if (habits.shared_overlap) beside = shared.total() * 0.5;
+  if (c.plan.overlap.ep) {
+    beside = (attention + experts.total() + shared.total() + first.total() * 2.0 + norms.total()) * 0.5;
+  }
+  const Exchanges x = exchanges(c, s, e, beside);
+
+  BlockPass mixture;
+  auto add = [&](std::vector<LayerStep> steps) { mixture = mixture + BlockPass{std::move(steps), {0}, {0}}; };
+  add({{norms + score + first, {}}});
+  add(x.out);
+  add({{experts, {}}});
+  add(x.back);
+  add({{first, {}}});
+  mixture.stall = {habits.stall_ms * 1e-3};
+  block = block + mixture;
+  if (c.model.shared_expert_ffn > 0) add_region(block, c, s, {{shared, {}}}, {0}, hidden);
+}
+
+}  // namespace foretrain
