@@ -136,7 +136,7 @@ TEST_CASE("recompute of parts of a layer costs their forward pass") {
     c.software = without_overheads(c.software);
     return c;
   };
-  const auto compute = [](const Case& c) { return LayerCosts(c).layer(Pass::backward, false).compute().total().value; };
+  const auto compute = [](const Case& c) { return LayerCosts(c).layer({}, Pass::backward, false).compute().total().value; };
   const Case plain = backward("none");
   const double without = compute(plain);
   const LayerProjections p = layer_projections(plain.model, 2);
@@ -151,7 +151,7 @@ TEST_CASE("recompute of parts of a layer costs their forward pass") {
   CHECK(compute(early) - without == doctest::Approx(product(p.mlp_in)));
   // Nothing saved is full recompute.
   Case saved = backward("{saved: [qkv]}");
-  const double full = LayerCosts(plain).layer(Pass::backward, true).compute().total().value;
+  const double full = LayerCosts(plain).layer({}, Pass::backward, true).compute().total().value;
   CHECK(compute(saved) == doctest::Approx(full - product(p.qkv)));
   saved.plan.recompute.names = {};
   CHECK(compute(saved) == doctest::Approx(full));
