@@ -66,6 +66,7 @@ std::optional<Change> higher_zero(const Case& c) {
   if (c.plan.zero >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   ++changed.plan.zero;
+  changed.plan.offload.zero_stage = changed.plan.zero;
   return Change{fmt::format("zero: {}", changed.plan.zero), std::move(changed)};
 }
 
@@ -74,7 +75,35 @@ std::optional<Change> highest_zero(const Case& c) {
   if (c.plan.zero + 1 >= most || c.plan.data_ranks() == 1) return std::nullopt;
   Case changed = c;
   changed.plan.zero = most;
+  changed.plan.offload.zero_stage = most;
   return Change{fmt::format("zero: {}", most), std::move(changed)};
+}
+
+std::string offload_text(const Plan& plan) {
+  const Offload& offload = plan.offload;
+  const bool weights = offload.params != Offload::Place::gpu;
+  std::string text = offload.optimizer == Offload::Place::nvme
+                         ? fmt::format("offload: {{optimizer: nvme{}}}", weights ? ", params: cpu" : "")
+                         : fmt::format("offload: optimizer{}", weights ? "+params" : "");
+  return weights && plan.data_ranks() > 1 ? "zero: 3, " + text : text;
+}
+
+// Plans that keep more and more of the state off the GPU, each with what else would save memory.
+std::vector<Change> offload_changes(const Case& c) {
+  std::vector<Change> changes;
+  auto add = [&](const Plan& plan) {
+    Change change{offload_text(plan), c};
+    change.changed.plan = plan;
+    changes.push_back(change);
+    for (const auto step : {full_recompute, smallest_micro_batch}) {
+      const auto next = step(change.changed);
+      if (next) change = {change.what + ", " + next->what, next->changed};
+      if (next) changes.push_back(change);
+    }
+  };
+  for (auto plan = with_more_on_host(c.plan, c.software); plan; plan = with_more_on_host(*plan, c.software)) add(*plan);
+  if (const auto plan = with_more_on_nvme(c.plan, c.software)) add(*plan);
+  return changes;
 }
 
 }  // namespace
@@ -114,6 +143,12 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
         const auto second = first ? steps[j](first->changed) : std::nullopt;
         if (second) consider({first->what + ", " + second->what, second->changed});
       }
+    }
+  }
+  if (fitting.empty()) {
+    for (const Change& change : offload_changes(subject)) {
+      consider(change);
+      if (fitting.size() > 1) break;
     }
   }
   if (fitting.empty()) {

@@ -39,6 +39,12 @@ Cause cause_of(const TaskInfo& task, int zero) {
       return Cause::optimizer;
     case TaskKind::step_overhead:
       return Cause::other;
+    case TaskKind::copy_to_host:
+    case TaskKind::copy_from_host:
+    case TaskKind::host_optimizer:
+    case TaskKind::nvme_read:
+    case TaskKind::nvme_write:
+      return Cause::offload;
   }
   return Cause::other;
 }
@@ -58,6 +64,24 @@ Cause cause_of_wait(const TaskInfo& task, int zero, bool pipelined) {
     default:
       return cause_of(task, zero);
   }
+}
+
+OffloadWait wait_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::copy_from_host:
+      return OffloadWait::copy_in;
+    case TaskKind::copy_to_host:
+      return OffloadWait::copy_out;
+    case TaskKind::host_optimizer:
+      return OffloadWait::host_optimizer;
+    default:
+      return OffloadWait::nvme;
+  }
+}
+
+void charge(Breakdown& sum, Cause cause, TaskKind kind, Time time) {
+  sum[cause] += time;
+  if (cause == Cause::offload) sum.offload[static_cast<std::size_t>(wait_of(kind))] += time;
 }
 
 class Blamer {
@@ -93,7 +117,8 @@ class Blamer {
   void add_wait(Breakdown& sum, Time from, Time to, TaskId closed_by) const {
     while (to > from && closed_by.valid()) {
       const Time begin = std::max(from, schedule_.start[closed_by.index()]);
-      sum[cause_of_wait(step_.tasks[closed_by.index()], zero_, pipelined_)] += to - begin;
+      const TaskInfo& info = step_.tasks[closed_by.index()];
+      charge(sum, cause_of_wait(info, zero_, pipelined_), info.kind, to - begin);
       to = begin;
       closed_by = schedule_.released_by[closed_by.index()];
     }
@@ -104,7 +129,7 @@ class Blamer {
     const TaskInfo& info = step_.tasks[task.index()];
     const Time elapsed = schedule_.end[task.index()] - schedule_.start[task.index()];
     if (!is_pass(info.kind)) {
-      sum[cause_of(info, zero_)] += elapsed;
+      charge(sum, cause_of(info, zero_), info.kind, elapsed);
       return;
     }
     const Composition& made_of = step_.compositions[info.composition];
@@ -140,8 +165,20 @@ double& rate_of(Elasticity& e, LinkKind kind) {
     case LinkKind::nic:
     case LinkKind::fabric:
       return e.nic;
+    case LinkKind::cpu:
+      return e.host_cores;
+    case LinkKind::nvme:
+      return e.nvme;
   }
   return e.other;
+}
+
+// What a task that no shared link held up was bound by: a communicator's slowest link, the threads of the host's
+// optimizer, the requests a drive is given.
+LinkKind own_kind(const Step& step, const TaskInfo& info) {
+  if (info.kind == TaskKind::host_optimizer) return LinkKind::cpu;
+  if (info.kind == TaskKind::nvme_read || info.kind == TaskKind::nvme_write) return LinkKind::nvme;
+  return step.communicator_link_kind[info.actor];
 }
 
 void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double elapsed) {
@@ -175,7 +212,7 @@ void add_chain(Elasticity& sum, const Step& step, const Schedule& schedule, Task
       const engine::ResourceId bound = schedule.bound_by[task.index()];
       const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
       const LinkKind kind =
-          by_link ? step.link_kind_of_resource[bound.index()] : step.communicator_link_kind[info.actor];
+          by_link ? step.link_kind_of_resource[bound.index()] : own_kind(step, info);
       sum.network_latency += latency;
       rate_of(sum, kind) += elapsed - latency;
     }
@@ -189,6 +226,11 @@ std::string_view to_string(Cause cause) {
                                                            "ep_comm", "dp_comm", "zero_comm", "pp_comm",
                                                            "bubble",  "offload", "optimizer", "other"};
   return names[static_cast<std::size_t>(cause)];
+}
+
+std::string_view to_string(OffloadWait wait) {
+  constexpr std::array<std::string_view, kOffloadWaits> names = {"copy_in", "copy_out", "host_optimizer", "nvme"};
+  return names[static_cast<std::size_t>(wait)];
 }
 
 Time Breakdown::total() const { return std::accumulate(parts.begin(), parts.end(), Time{}); }
@@ -219,27 +261,34 @@ Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& 
   const std::int64_t gpus = std::accumulate(multiplicity.begin(), multiplicity.end(), std::int64_t{0});
   Breakdown result;
   if (gpus == 0) return result;
-  // Remainders are kept apart so that 100 days on 10,000 GPUs do not overflow.
-  std::array<std::pair<std::int64_t, std::size_t>, kCauses> remainder;
+  // The waits for offloaded state stand for their sum, so that they add up to it as well. Remainders are kept apart so
+  // that 100 days on 10,000 GPUs do not overflow.
+  constexpr std::size_t kAll = kCauses + kOffloadWaits;
+  const auto part_of = [](auto& breakdown, std::size_t i) -> auto& {
+    return i < kCauses ? breakdown.parts[i] : breakdown.offload[i - kCauses];
+  };
+  std::array<std::pair<std::int64_t, std::size_t>, kAll> remainder;
   std::int64_t left = 0;
-  for (std::size_t cause = 0; cause < kCauses; ++cause) {
+  for (std::size_t i = 0; i < kAll; ++i) {
     std::int64_t rest = 0;
-    for (std::size_t r = 0; r < per_class.size(); ++r) {
-      const std::int64_t ps = per_class[r].parts[cause].ps;
-      result.parts[cause].ps += ps / gpus * multiplicity[r];
+    Time& part = part_of(result, i);
+    for (std::size_t r = 0; r < per_class.size() && i != static_cast<std::size_t>(Cause::offload); ++r) {
+      const std::int64_t ps = part_of(per_class[r], i).ps;
+      part.ps += ps / gpus * multiplicity[r];
       rest += ps % gpus * multiplicity[r];
     }
-    result.parts[cause].ps += rest / gpus;
-    remainder[cause] = {rest % gpus, cause};
+    part.ps += rest / gpus;
+    remainder[i] = {rest % gpus, i};
     left += rest % gpus;
   }
   std::sort(remainder.rbegin(), remainder.rend());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(left / gpus); ++i) ++result.parts[remainder[i].second].ps;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(left / gpus); ++i) ++part_of(result, remainder[i].second).ps;
+  for (const Time& wait : result.offload) result[Cause::offload] += wait;
   return result;
 }
 
 std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
-  return {{"matmul", matmul},
+  std::vector<std::pair<std::string_view, double>> all = {{"matmul", matmul},
           {"memory_bandwidth", memory_bandwidth},
           {"kernel_latency", kernel_latency},
           {"host", host},
@@ -249,6 +298,8 @@ std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
           {"host_memory", host_memory},
           {"network_latency", network_latency},
           {"other", other}};
+  if (host_cores > 0 || nvme > 0) all.insert(all.end(), {{"host_cores", host_cores}, {"nvme", nvme}});
+  return all;
 }
 
 Elasticity elasticity(const Step& step, const Schedule& schedule) {
@@ -266,7 +317,7 @@ Elasticity elasticity(const Step& step, const Schedule& schedule) {
   }
   const double total = windows.length.seconds();
   for (double* value : {&sum.matmul, &sum.memory_bandwidth, &sum.kernel_latency, &sum.host, &sum.nvlink, &sum.pcie,
-                        &sum.nic, &sum.host_memory, &sum.network_latency, &sum.other}) {
+                        &sum.nic, &sum.host_memory, &sum.network_latency, &sum.other, &sum.host_cores, &sum.nvme}) {
     *value /= total;
   }
   return sum;

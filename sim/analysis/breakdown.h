@@ -28,10 +28,17 @@ enum class Cause : std::uint8_t {
 inline constexpr std::size_t kCauses = 12;
 std::string_view to_string(Cause cause);
 
+// What a GPU waited for when it waited for offloaded state.
+enum class OffloadWait : std::uint8_t { copy_in, copy_out, host_optimizer, nvme };
+inline constexpr std::size_t kOffloadWaits = 4;
+std::string_view to_string(OffloadWait wait);
+
 struct Breakdown {
   std::array<Time, kCauses> parts{};
   Time& operator[](Cause cause) { return parts[static_cast<std::size_t>(cause)]; }
   Time operator[](Cause cause) const { return parts[static_cast<std::size_t>(cause)]; }
+  std::array<Time, kOffloadWaits> offload{};  // adds up to the part `offload`
+  Time operator[](OffloadWait wait) const { return offload[static_cast<std::size_t>(wait)]; }
   Time total() const;  // equals the step time, exactly
 };
 
@@ -58,6 +65,7 @@ struct Elasticity {
   double matmul = 0, memory_bandwidth = 0, kernel_latency = 0, host = 0;
   double nvlink = 0, pcie = 0, nic = 0, host_memory = 0;
   double network_latency = 0, other = 0;
+  double host_cores = 0, nvme = 0;  // named only where a plan offloads to them
   std::vector<std::pair<std::string_view, double>> named() const;
 };
 Elasticity elasticity(const Step& step, const engine::Schedule& schedule);

@@ -7,6 +7,7 @@
 
 #include "sim/analysis/breakdown.h"
 #include "sim/analysis/step_factors.h"
+#include "sim/memory/host_ledger.h"
 #include "sim/memory/ledger.h"
 #include "sim/scenario/scenario.h"
 
@@ -18,6 +19,7 @@ struct Environment {
   LinkRates link_rates;
   CollectiveConstants collectives;
   StepFactors factors;
+  HostRates hosts;
 };
 std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics);
 
@@ -68,7 +70,11 @@ struct CaseReport {
   std::vector<StagePeak> memory;  // per stage
   std::size_t fullest = 0;        // index into memory
   Bytes capacity;
-  bool fits = true;
+  bool fits = true;  // GPUs and hosts
+  // Of the host that holds most, where a plan offloads; `host_capacity` where the cluster says it.
+  std::optional<HostMemory> host;
+  std::optional<Bytes> host_capacity;
+  bool host_fits() const { return !host || !host_capacity || host->parts.total() <= *host_capacity; }
   std::vector<FittingChange> changes;  // if it does not fit, smallest first
   // Speed per GPU against the smallest number of GPUs on which the model fits with the same node type.
   std::optional<double> scaling_efficiency;
@@ -89,6 +95,9 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
 
 // Peak memory over a simulated step, per stage.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);
+
+// Most bytes of activations that a rank of each stage has in host memory at a time.
+std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step);
 
 // What a rank class still holds when the step has ended: its static parts, if the books balance.
 MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class);

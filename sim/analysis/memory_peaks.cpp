@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/analysis/case_report.h"
@@ -35,6 +36,8 @@ class MemoryWalk {
   }
 
   const MemoryParts& peak() const { return peak_; }
+  Bytes host_peak() const { return host_peak_; }
+  Bytes on_host() const { return on_host_; }
   // What must fit of the allocator's bytes.
   Bytes needed() const { return needed_; }
   // The peak of everything else beside all the gradients: the allocator's pool keeps the blocks of freed gradients,
@@ -61,6 +64,8 @@ class MemoryWalk {
     const StageMemory::ChunkMemory& chunk = memory_.chunks[index];
     if (pass.kind == TaskKind::forward) {
       now_.activations += chunk.kept;
+      on_host_ += chunk.offloaded;
+      host_peak_ = std::max(host_peak_, on_host_);
       now_.logits += chunk.logits;
       note_peak();
     } else if (pass.kind != TaskKind::weight_gradient) {
@@ -89,6 +94,7 @@ class MemoryWalk {
       note_peak();
       now_.activations -= second_half ? chunk.deferred : chunk.last_kept;
       if (!second_half) now_.working_set -= chunk.backward_working;
+      if (!second_half) on_host_ -= chunk.offloaded;
     }
     now_.gathered_parameters = {};
     running_.reset();
@@ -104,6 +110,7 @@ class MemoryWalk {
   double fragmentation_;
   MemoryParts now_, peak_;
   Bytes beside_gradients_, needed_;
+  Bytes on_host_, host_peak_;  // activations
   std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
   std::optional<Running> running_;
 };
@@ -114,6 +121,20 @@ MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t 
   MemoryWalk walk(memory, 0);
   for (engine::TaskId task : step.compute_tasks[rank_class]) walk.visit(step.tasks[task.index()]);
   return walk.finish();
+}
+
+std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step) {
+  const std::vector<StageMemory> memories = stage_memories(subject, step.layouts);
+  std::vector<Bytes> peaks(memories.size());
+  for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
+    const auto stage = static_cast<std::size_t>(step.stage[rank]);
+    MemoryWalk walk(memories[stage], 0);
+    for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
+    walk.finish();
+    if (walk.on_host().value != 0) throw std::logic_error("activations are left in host memory");
+    peaks[stage] = std::max(peaks[stage], walk.host_peak());
+  }
+  return peaks;
 }
 
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {

@@ -109,8 +109,9 @@ std::optional<Environment> load_environment(const DataFolder& data, Diagnostics&
   auto rates = load_link_rates(data, diagnostics);
   auto collectives = load_collective_constants(data, diagnostics);
   auto factors = load_step_factors(data, diagnostics);
-  if (!rates || !collectives || !factors) return std::nullopt;
-  return Environment{data, *rates, *collectives, *factors};
+  auto hosts = load_host_rates(data, diagnostics);
+  if (!rates || !collectives || !factors || !hosts) return std::nullopt;
+  return Environment{data, *rates, *collectives, *factors, *hosts};
 }
 
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options) {
@@ -130,7 +131,7 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
     report.subject.cluster.gpu = with_power_limit(report.subject.cluster.gpu, subject.cluster.power_limit_watts);
   }
   const Cluster cluster(report.subject.cluster, environment.link_rates);
-  report.step = build_step(report.subject, cluster, environment.collectives, {options.folding});
+  report.step = build_step(report.subject, cluster, environment.collectives, {options.folding, environment.hosts});
   auto outcome = engine::simulate(report.step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(report.step, *deadlock);
   report.schedule = std::get<engine::Schedule>(std::move(outcome));
@@ -145,7 +146,11 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
                                         [](const auto& a, const auto& b) { return a.needed < b.needed; });
   report.fullest = static_cast<std::size_t>(fullest - report.memory.begin());
   report.capacity = report.subject.cluster.gpu.memory;
-  report.fits = fullest->needed <= report.capacity;
+  if (subject.plan.offload.any()) {
+    report.host = host_memory(report.subject, report.step.layouts, host_activation_peaks(report.subject, report.step));
+    report.host_capacity = report.subject.cluster.host.dram;
+  }
+  report.fits = fullest->needed <= report.capacity && report.host_fits();
   add_rates(report);
   add_money(report);
   add_warnings(report);

@@ -38,6 +38,10 @@ std::vector<Loss> losses(const CaseReport& r) {
   add(r.breakdown[Cause::bubble].seconds(), "pipeline bubble");
   add(r.breakdown[Cause::launch].seconds(), "waiting for the host to launch kernels");
   add(r.breakdown[Cause::optimizer].seconds(), "the optimizer");
+  add(r.breakdown[OffloadWait::copy_in].seconds(), "copies from the host");
+  add(r.breakdown[OffloadWait::copy_out].seconds(), "copies to the host");
+  add(r.breakdown[OffloadWait::host_optimizer].seconds(), "the optimizer on the host");
+  add(r.breakdown[OffloadWait::nvme].seconds(), "NVMe drives");
   std::stable_sort(all.begin(), all.end(), [](const Loss& a, const Loss& b) { return a.share > b.share; });
   std::erase_if(all, [](const Loss& loss) { return loss.share < 0.01; });
   if (all.size() > 2) all.resize(2);
@@ -84,8 +88,11 @@ Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& gro
     if (r->fits) {
       fitting.push_back(r);
     } else {
-      missing += fmt::format("{}{} does not fit ({:.1f} GiB missing a GPU)", missing.empty() ? "" : ", ", r->name,
-                             (r->memory[r->fullest].needed - r->capacity).value / kGiB);
+      const Bytes gpu = r->memory[r->fullest].needed - r->capacity;
+      const bool of_host = gpu.value <= 0 && !r->host_fits();
+      missing += fmt::format("{}{} does not fit ({:.1f} GiB {})", missing.empty() ? "" : ", ", r->name,
+                             (of_host ? r->host->parts.total() - *r->host_capacity : gpu).value / kGiB,
+                             of_host ? "of host memory missing" : "missing a GPU");
     }
   }
   Verdict verdict;

@@ -49,6 +49,10 @@ const char* to_string(LinkKind kind) {
       return "nic";
     case LinkKind::fabric:
       return "fabric";
+    case LinkKind::cpu:
+      return "cpu";
+    case LinkKind::nvme:
+      return "nvme";
   }
   return "?";
 }
@@ -138,6 +142,26 @@ std::vector<Hop> Cluster::route_to_host(int gpu) const {
 std::vector<Hop> Cluster::route_from_host(int gpu) const {
   const Location at = locate(description_, gpu);
   return placed(node_->host_to_gpu(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::host_cores(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->cores(), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::host_memory(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->memory(), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::nvme_to_host(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->nvme_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+}
+
+std::vector<Hop> Cluster::host_to_nvme(int gpu) const {
+  const Location at = locate(description_, gpu);
+  return placed(node_->host_to_nvme(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 Cluster::NicRange Cluster::nics_of(int gpu) const {

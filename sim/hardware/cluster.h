@@ -16,13 +16,15 @@ using LinkId = Id<struct LinkTag>;
 
 // Kinds of capacity a byte may cross.
 enum class LinkKind {
-  nvlink,        // GPU to NVSwitch, or GPU to GPU in a mesh or pair
+  nvlink,        // GPU to NVSwitch, GPU to GPU in a mesh or pair, or GPU to the CPU of its module (C2C)
   pcie,          // GPU, switch or NIC to the level above
   socket,        // between CPU sockets (UPI, xGMI)
   host_memory,   // DRAM of one socket, both directions together
   host_staging,  // one GPU's budget for copies through host memory (no P2P): up and down share it
   nic,           // one direction of a NIC's port
   fabric,        // one node's share of the uplinks from leaf to spine, when oversubscribed
+  cpu,           // the cores of one socket, in core-nanoseconds a second: no link, but work that is shared like one
+  nvme,          // the drives of a node, one direction
 };
 const char* to_string(LinkKind kind);
 
@@ -75,6 +77,13 @@ class Cluster {
   // GPU to host memory of its socket, and back: PCIe links and the DRAM.
   std::vector<Hop> route_to_host(int gpu) const;
   std::vector<Hop> route_from_host(int gpu) const;
+  // The host's work for a GPU: a core-nanosecond on the cores of all sockets, and a byte of all sockets' DRAM, spread
+  // evenly. (An optimizer's threads and pages are spread by the operating system.)
+  std::vector<Hop> host_cores(int gpu) const;
+  std::vector<Hop> host_memory(int gpu) const;
+  // A byte from the node's drives to the memory of the GPU's socket, and back; of one drive if nothing says what there is.
+  std::vector<Hop> nvme_to_host(int gpu) const;
+  std::vector<Hop> host_to_nvme(int gpu) const;
   // NICs are dealt evenly to the GPUs of a node: several GPUs share one, or a GPU has several of its own.
   // [first, last) by their index within the node; empty without NICs.
   struct NicRange {

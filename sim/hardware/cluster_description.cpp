@@ -226,8 +226,17 @@ BytesPerSecond usual_dram_bandwidth(int pcie_generation) {
 
 // Boards of GPUs joined by NVLink are built for two sockets; PCIe boxes of up to 4 GPUs mostly have one.
 int usual_sockets(const ClusterDescription& cluster) {
+  if (cluster.gpu.c2c.value > 0) return (cluster.gpus_per_node + 1) / 2;  // a Grace for one GPU or two
   const bool board = cluster.gpu.nvlink && !cluster.gpu.nvlink->bridge;
   return board || cluster.gpus_per_node > 4 ? 2 : 1;
+}
+
+// Physical cores of one server socket by PCIe generation, as above: Xeon Platinum 8168, 8358 and 8480 have 24, 32 and 56,
+// an EPYC of the same time as many or more; Grace has 72.
+int usual_cores(const ClusterDescription& cluster, int pcie_generation) {
+  if (cluster.gpu.c2c.value > 0) return 72;
+  if (pcie_generation <= 3) return 24;
+  return pcie_generation == 4 ? 32 : 56;
 }
 
 void read_host(Reading& read) {
@@ -246,6 +255,11 @@ void read_host(Reading& read) {
   const auto dram_rate = map.number("dram_gbps", Unit::bytes_rate, {1e9, 1e14});
   host.dram_bandwidth_per_socket =
       dram_rate ? BytesPerSecond{*dram_rate / host.sockets} : usual_dram_bandwidth(host_generation);
+  // Grace: 512 GB/s of LPDDR5X (vendor's datasheet of GB200).
+  if (!dram_rate && cluster.gpu.c2c.value > 0) host.dram_bandwidth_per_socket = gigabytes_per_second(512);
+  const auto cores = read_int(map, "cores", {1, 4096});
+  host.cores = cores.value_or(host.sockets * usual_cores(cluster, host_generation));
+  host.cores_assumed = !cores;
   constexpr config::Range kArray{1e6, 1e13};
   if (const auto rate = map.number("nvme_read_gbps", Unit::bytes_rate, kArray)) host.nvme_read = BytesPerSecond{*rate};
   if (const auto rate = map.number("nvme_write_gbps", Unit::bytes_rate, kArray))

@@ -16,12 +16,17 @@ const char* to_string(Intra intra);
 enum class NetworkKind { infiniband, roce, ethernet, efa, omni_path };
 const char* to_string(NetworkKind kind);
 
-// The host of a node. In YAML: host: {cpu, sockets, dram_gb, dram_gbps, pcie, nvme_read_gbps, nvme_write_gbps}, where
-// dram_gbps is of all sockets together, like dram_gb, and the NVMe rates are of the whole array.
+// Of one PCIe 4.0 drive, where a plan needs drives and nothing says how many there are (hardware/measurements/hosts.yaml).
+inline constexpr BytesPerSecond kOneDriveReads{3.69e9}, kOneDriveWrites{3.18e9};
+
+// The host of a node. In YAML: host: {cpu, sockets, cores, dram_gb, dram_gbps, pcie, nvme_read_gbps, nvme_write_gbps}, where
+// dram_gbps is of all sockets together, like cores and dram_gb, and the NVMe rates are of the whole array.
 struct HostDescription {
   std::string cpu;
   int sockets = 2;
+  int cores = 64;  // physical ones, of all sockets: two hardware threads of a core count once
   std::optional<Bytes> dram;  // capacity of the whole node
+  bool cores_assumed = false;
   BytesPerSecond dram_bandwidth_per_socket;
   int pcie_generation = 4;  // the links run at: the lower of the host's and the GPU's
   std::optional<BytesPerSecond> nvme_read, nvme_write;

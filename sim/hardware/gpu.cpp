@@ -91,6 +91,9 @@ Gpu read_datasheet(MapReader& file, std::string name, Diagnostics& diagnostics) 
   gpu.l2 = {file.required_number("l2_mb", Unit::count, {0.01, 1e6}) * kMiB};
   read_nvlink(file, gpu, diagnostics);
   read_pcie(file, gpu, diagnostics);
+  constexpr config::Range kC2c{1e9, 1e13};
+  gpu.c2c = {file.number("c2c_gbs", Unit::bytes_rate, kC2c).value_or(0)};
+  gpu.c2c_copy = {std::min(gpu.c2c.value, file.number("c2c_copy_gbs", Unit::bytes_rate, kC2c).value_or(gpu.c2c.value))};
   gpu.tdp_watts = file.required_number("tdp_w", Unit::watts, {1, 1e5});
   gpu.p2p_over_pcie = file.boolean("p2p_over_pcie").value_or(true);
   gpu.source = file.required_text("source");

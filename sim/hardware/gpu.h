@@ -69,6 +69,9 @@ struct Gpu {
     std::vector<std::string> layouts;
   };
   std::optional<NvLink> nvlink;
+  // To the memory of its CPU where both are one module (NVLink-C2C), one direction: datasheet, and what copies reach; 0
+  // where there is only PCIe.
+  BytesPerSecond c2c, c2c_copy;
   int pcie_generation = 3, pcie_lanes = 16;
   double tdp_watts = 0.0;
   bool p2p_over_pcie = true;  // false: the driver refuses, copies between GPUs go through host memory

@@ -50,6 +50,8 @@ struct Wire {
 // A NIC of another GPU is thus reached over NVLink through that GPU, as the library does (PXN).
 constexpr int kNvlinkCost = 1;
 constexpr int kPcieCost = 4;
+// Below PCIe, so that copies to the host take it, and above NVLink, so that nothing else does.
+constexpr int kC2cCost = 2;
 constexpr int kSocketCost = 8;
 constexpr int kDramCost = 4;
 
@@ -61,6 +63,7 @@ struct Builder {
   Graph graph;
   std::vector<NodeGraph::NamedLink> links;
   std::vector<Vertex> gpus, nics, sockets, drams;
+  std::vector<LinkId> dram_links;
 
   Vertex add(VertexKind kind, std::size_t index) {
     return boost::add_vertex(Place{kind, static_cast<int>(index)}, graph);
@@ -109,6 +112,13 @@ struct NodeRates {
     const double ring = std::min(table.at(pcie_generation(node)), up.rate.value);
     return {LinkKind::host_staging, {2.0 * ring}, 2.0 * up.datasheet};
   }
+  Link c2c() const {
+    return {LinkKind::nvlink, node.gpu.c2c_copy, node.gpu.c2c};
+  }
+  Link cores(std::size_t sockets) const {
+    const BytesPerSecond rate{1e9 * node.host.cores / static_cast<double>(sockets)};
+    return {LinkKind::cpu, rate, rate};
+  }
   Link nic() const { return {LinkKind::nic, {nic_rate()}, node.nic_rate}; }
 
  private:
@@ -143,6 +153,7 @@ void build_host(Builder& b, const ClusterDescription& node, const NodeRates& rat
     b.sockets.push_back(b.add(VertexKind::socket, s));
     b.drams.push_back(b.add(VertexKind::dram, s));
     const LinkId dram = b.add_link(rates.dram(), "dram " + std::to_string(s));
+    b.dram_links.push_back(dram);
     boost::add_edge(b.sockets[s], b.drams[s], Wire{dram, kDramCost}, b.graph);
     boost::add_edge(b.drams[s], b.sockets[s], Wire{dram, kDramCost}, b.graph);
     for (std::size_t other = 0; other < s; ++other)
@@ -163,6 +174,7 @@ void build_host(Builder& b, const ClusterDescription& node, const NodeRates& rat
   for (std::size_t g = 0; g < gpus; ++g) {
     b.gpus.push_back(b.add(VertexKind::gpu, g));
     b.connect(b.gpus[g], attachment[g], rates.gpu_pcie(), kPcieCost);
+    if (node.gpu.c2c.value > 0) b.connect(b.gpus[g], b.sockets[g * sockets / gpus], rates.c2c(), kC2cCost);
   }
   for (int n = 0; n < node.nics; ++n) {
     b.nics.push_back(b.add(VertexKind::nic, static_cast<std::size_t>(n)));
@@ -317,6 +329,17 @@ NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates
     for (const Vertex v : {boost::source(*e, b.graph), boost::target(*e, b.graph)})
       if (b.graph[v].kind == VertexKind::gpu) gpu_links_.emplace_back(b.graph[v].index, b.graph[*e].link);
 
+  const std::size_t sockets = b.sockets.size();
+  for (std::size_t s = 0; s < sockets; ++s) {
+    const double share = 1.0 / static_cast<double>(sockets);
+    cores_.push_back({b.add_link(rates.cores(sockets), b.name(b.sockets[s]) + " cores"), share});
+    memory_.push_back({b.dram_links[s], share});
+  }
+  const BytesPerSecond reads = node.host.nvme_read.value_or(kOneDriveReads);
+  const BytesPerSecond writes = node.host.nvme_write.value_or(kOneDriveWrites);
+  const LinkId drives_read = b.add_link({LinkKind::nvme, reads, reads}, "nvme reads");
+  const LinkId drives_write = b.add_link({LinkKind::nvme, writes, writes}, "nvme writes");
+
   std::vector<Paths> from_gpu, from_dram, from_nic;
   for (const Vertex v : b.gpus) from_gpu.emplace_back(b.graph, v);
   for (const Vertex v : b.drams) from_dram.emplace_back(b.graph, v);
@@ -334,6 +357,9 @@ NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates
     }
     gpu_to_host_.push_back(shortest);
     host_to_gpu_.push_back(from_dram[home[g]].to(b.gpus[g]));
+    const Hop dram{b.dram_links[home[g]], 1.0};
+    nvme_to_host_.push_back(std::array{Hop{drives_read, 1.0}, dram});
+    host_to_nvme_.push_back(std::array{dram, Hop{drives_write, 1.0}});
   }
   for (std::size_t a = 0; a < b.gpus.size(); ++a)
     for (std::size_t z = 0; z < b.gpus.size(); ++z) {

@@ -49,6 +49,11 @@ class NodeGraph {
   std::span<const Hop> gpu_to_gpu(int from, int to) const { return gpu_to_gpu_[pair(from, to, gpus_)]; }
   std::span<const Hop> gpu_to_host(int gpu) const { return gpu_to_host_[static_cast<std::size_t>(gpu)]; }
   std::span<const Hop> host_to_gpu(int gpu) const { return host_to_gpu_[static_cast<std::size_t>(gpu)]; }
+  // The cores and the DRAM of all sockets, an even share each; the drives with the DRAM near a GPU.
+  std::span<const Hop> cores() const { return cores_; }
+  std::span<const Hop> memory() const { return memory_; }
+  std::span<const Hop> nvme_to_host(int gpu) const { return nvme_to_host_[static_cast<std::size_t>(gpu)]; }
+  std::span<const Hop> host_to_nvme(int gpu) const { return host_to_nvme_[static_cast<std::size_t>(gpu)]; }
   std::span<const Hop> gpu_to_nic(int gpu, int nic) const { return gpu_to_nic_[pair(gpu, nic, nics_)]; }
   std::span<const Hop> nic_to_gpu(int gpu, int nic) const { return nic_to_gpu_[pair(gpu, nic, nics_)]; }
   // Rings over a subset of the hybrid cube mesh, a bit a GPU; empty for any other node.
@@ -65,7 +70,8 @@ class NodeGraph {
 
   int gpus_ = 0, nics_ = 0;
   std::vector<NamedLink> links_;
-  PathTable gpu_to_gpu_, gpu_to_host_, host_to_gpu_, gpu_to_nic_, nic_to_gpu_;
+  PathTable gpu_to_gpu_, gpu_to_host_, host_to_gpu_, gpu_to_nic_, nic_to_gpu_, nvme_to_host_, host_to_nvme_;
+  std::vector<Hop> cores_, memory_;
   std::vector<MeshRings> cube_;
   std::vector<std::pair<int, LinkId>> gpu_links_, nic_links_;  // links that end at a GPU or NIC
 };

@@ -175,7 +175,8 @@ double largest_matrix(const Model& m, double tp) {
 // With ZeRO-3 a few blocks have whole weights at a time, and the block in the backward pass a whole gradient. Where
 // single matrices are gathered, they run ahead by a number of parameters.
 double gathered_bytes(const Case& c, const StageLayout& layout) {
-  if (c.plan.zero != 3 || c.plan.shard_ranks() == 1) return 0;
+  const bool fetched = c.plan.offload.params != Offload::Place::gpu;
+  if ((c.plan.zero != 3 || c.plan.shard_ranks() == 1) && !fetched) return 0;
   const double element = element_bytes(c.train.precision);
   const WeightFormat* format = c.train.peft.format;
   std::vector<double> sizes;
@@ -225,12 +226,17 @@ Held held_by(const StageLayout& layout) {
   return held;
 }
 
-Software::StateBytes state_of(const Case& c) { return state_bytes(c.software, c.train, c.plan.zero); }
+// Code that offloads is that of the stage asked for, even where one GPU shards nothing.
+Software::StateBytes state_of(const Case& c) {
+  return state_bytes(c.software, c.train, c.plan.offload.any() ? c.plan.offload.zero_stage : c.plan.zero);
+}
 Software::StateBytes adapter_state(const Case& c) { return c.software.state_adapter.value_or(state_of(c)); }
 
 // Sharded. An fp32 run keeps its only gradients in 4 bytes.
 double gradient_bytes_held(const Case& c, const Held& held) {
   const double shards = c.plan.zero >= 2 ? c.plan.shard_ranks() : 1;
+  // Those that leave in the backward pass are here by the block.
+  if (c.plan.offload.gradients != Offload::Place::gpu) return 0;
   const double expert_shards = c.plan.zero >= 2 ? c.plan.expert_shard_ranks() : 1;
   const double least = 2 * precision_scale(c), gradient = std::max(state_of(c).gradients, least);
   return (held.full * gradient + held.adapters * std::max(adapter_state(c).gradients, least)) / shards +
@@ -293,6 +299,38 @@ double wide_table_states(const Case& c, const StageLayout& layout) {
   return tables * extra_table_state_bytes(c.train);
 }
 
+// Of all ranks that share it: fp32 weights and moments.
+double optimizer_states(const Case& c, const StageLayout& layout) {
+  const Held held = held_by(layout);
+  const double state = state_of(c).optimizer;
+  // In an fp32 run there is no master copy beside the weights.
+  const double full = precision_scale(c) > 1 ? std::min(state, 8.0) : state;
+  return held.full * full + held.adapters * adapter_state(c).optimizer + wide_table_states(c, layout);
+}
+
+// Of the layers a pass keeps, the share that stays on the GPU; two layers more are on their way.
+Bytes kept_on_gpu(const Case& c, Bytes layer) { return layer * (1.0 - c.plan.offload.of_activations()); }
+Bytes activation_copies(const Case& c, const StageLayout& layout) {
+  Bytes largest;
+  for (const Chunk& chunk : layout.chunks) {
+    for (const Block& block : chunk.blocks) {
+      if (block.kind != Block::Kind::layer) continue;
+      largest = std::max(largest, kept_activations_of_layer(c, block.recomputed));
+    }
+  }
+  return Bytes{std::round((2.0 * c.plan.offload.of_activations() * largest).value)};
+}
+
+// While the GPU steps through state that is on the host, two blocks of it are here.
+double streamed_state_bytes(const Case& c, const StageLayout& layout) {
+  const bool streamed =
+      c.plan.offload.optimizer != Offload::Place::gpu && c.software.offload.adam == Software::Offload::Adam::gpu;
+  if (!streamed) return 0;
+  double blocks = 0;
+  for (const Chunk& chunk : layout.chunks) blocks += static_cast<double>(chunk.blocks.size());
+  return 2 * optimizer_states(c, layout) / std::max(1.0, blocks) / c.plan.shard_ranks();
+}
+
 MemoryParts static_parts(const Case& c, const StageLayout& layout) {
   const double n = layout.parameters();
   const Held held = held_by(layout);
@@ -306,13 +344,14 @@ MemoryParts static_parts(const Case& c, const StageLayout& layout) {
   parts.weights = {(held.full * weight + held.adapters * adapter.weights) / (c.plan.zero == 3 ? shards : 1) +
                    held.experts * weight / (c.plan.zero == 3 ? expert_shards : 1)};
   if (held.trained() < n) parts.weights += Bytes{frozen_weights(c, held)};
-  parts.optimizer = {(held.full * optimizer + held.adapters * adapter.optimizer + wide_table_states(c, layout)) /
-                         shards +
-                     held.experts * optimizer / expert_shards};
+  parts.optimizer = {optimizer_states(c, layout) / shards + held.experts * optimizer / expert_shards};
+  parts.optimizer *= 1.0 - c.plan.offload.of_optimizer();
+  if (c.plan.offload.params != Offload::Place::gpu) parts.weights = {};
   if (!c.software.gradients_on_demand) parts.gradients = {gradient_bytes_held(c, held)};
   if (c.plan.zero == 3 && c.plan.pp > 1) parts.weights += Bytes{n * c.software.zero3_pipeline_extra_bytes};
   parts.weights += Bytes{fp8_copies(c, layout)};
   parts.communication_buffers = {communication_buffers(c, held.trained())};
+  parts.activations = activation_copies(c, layout);
   return parts;
 }
 
@@ -334,7 +373,9 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   Bytes redone;  // the largest layer that is recomputed
   for (const Block& block : chunk.blocks) {
     if (block.kind == Block::Kind::layer) {
-      memory.last_kept = kept_activations_of_layer(c, block.recomputed, block.layer);
+      const Bytes layer = kept_activations_of_layer(c, block.recomputed, block.layer);
+      memory.last_kept = kept_on_gpu(c, layer);
+      memory.offloaded += layer - memory.last_kept;
       if (!block.recomputed) memory.last_kept += Bytes{kept_weights(c)};
       memory.kept += memory.last_kept;
       if (splits_backward(c.plan.schedule)) {
@@ -365,7 +406,8 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
           .gradients = {},
           .backward_working = whole(memory.backward_working),
           .logits = whole(memory.logits),
-          .logits_kept = whole(memory.logits_kept)};
+          .logits_kept = whole(memory.logits_kept),
+          .offloaded = whole(memory.offloaded)};
 }
 
 // Gradients that come and go, chunk by chunk. The embedding's table counts once where the head shares it.
@@ -403,6 +445,28 @@ std::vector<std::pair<std::string, Bytes>> MemoryParts::named() const {
           {"optimizer_extra", optimizer_extra}};
 }
 
+double offloaded_weight_bytes(const Case& c, const Block& block) {
+  if (c.train.precision == Precision::fp8 && c.software.fp8_weight_copy_bytes > 0) {
+    return block.parameters * c.software.fp8_weight_copy_bytes;
+  }
+  const WeightFormat* format = c.train.peft.format;
+  const double rest = format == nullptr ? element_bytes(c.train.precision) : c.software.unquantised_bytes;
+  const double full = (block.trained() - block.adapters) * std::max(state_of(c).weights, 2 * precision_scale(c));
+  return full + block.adapters * adapter_state(c).weights + (block.frozen - block.quantised) * rest +
+         block.quantised * (format == nullptr ? 0 : format->stored_bytes);
+}
+
+double trained_weight_bytes(const Case& c) {
+  if (c.train.precision == Precision::fp8 && c.software.fp8_weight_copy_bytes > 0)
+    return c.software.fp8_weight_copy_bytes;
+  return std::max(state_of(c).weights, 2 * precision_scale(c));
+}
+
+double host_state_bytes(const Case& c, const StageLayout& layout) {
+  const double trained = layout.trained();
+  return trained > 0 ? optimizer_states(c, layout) / trained : 0;
+}
+
 Bytes kept_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
   const double scale = tokens_of(c) * precision_scale(c);
   if (recomputed) return {checkpoint_per_token(c) * scale};
@@ -422,7 +486,8 @@ std::vector<StageMemory> stage_memories(const Case& c, const std::vector<StageLa
     StageMemory stage;
     stage.always = static_parts(c, layout);
     stage.gathered = {gathered_bytes(c, layout)};
-    stage.optimizer_extra = {optimizer_extra_bytes(c, held_by(layout))};
+    stage.optimizer_extra = {optimizer_extra_bytes(c, held_by(layout)) * (1.0 - c.plan.offload.of_optimizer()) +
+                             streamed_state_bytes(c, layout)};
     for (const Chunk& chunk : layout.chunks) stage.chunks.push_back(chunk_memory(c, chunk));
     split_gradients(c, layout, stage);
     stages.push_back(std::move(stage));

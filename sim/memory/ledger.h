@@ -35,6 +35,7 @@ struct StageMemory {
     Bytes backward_working;  // held by the backward pass of the layers
     Bytes logits;            // held at the end of the forward pass and at the start of the backward pass
     Bytes logits_kept;       // of `logits`: what stays between the two
+    Bytes offloaded;         // beside `kept`, in host memory for as long
   };
   std::vector<ChunkMemory> chunks;
 
@@ -47,6 +48,12 @@ std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<S
 
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
 Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind = {});
+
+// Before ZeRO shards them: bytes of a block's weights where they live on the host, of them a trained parameter's, and of
+// optimizer state a trained parameter of a stage.
+double offloaded_weight_bytes(const Case& subject, const Block& block);
+double trained_weight_bytes(const Case& subject);
+double host_state_bytes(const Case& subject, const StageLayout& layout);
 
 // The three figures a user meets.
 struct MemoryFigures {

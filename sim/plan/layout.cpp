@@ -31,6 +31,18 @@ const char* to_string(PipelineSchedule schedule) {
   return "?";
 }
 
+const char* to_string(Offload::Place place) {
+  switch (place) {
+    case Offload::Place::gpu:
+      return "gpu";
+    case Offload::Place::cpu:
+      return "cpu";
+    case Offload::Place::nvme:
+      return "nvme";
+  }
+  return "?";
+}
+
 const char* to_string(ContextParallel kind) {
   switch (kind) {
     case ContextParallel::ring:

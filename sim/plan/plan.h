@@ -57,6 +57,31 @@ enum class ContextParallel {
 };
 const char* to_string(ContextParallel kind);
 
+// What is kept in host memory or on NVMe drives instead of on the GPU (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity,
+// arXiv 2104.07857), after defaults are filled in.
+struct Offload {
+  enum class Place { gpu, cpu, nvme };
+  Place optimizer = Place::gpu;    // fp32 weights and moments, and with them the update unless the framework keeps it
+  Place params = Place::gpu;       // the 16-bit weights of a rank, copied in block by block
+  Place gradients = Place::gpu;    // they leave in the backward pass of every micro-batch; only gpu or cpu
+  Place activations = Place::gpu;  // what a layer keeps for its backward pass; only gpu or cpu
+  double fraction = 1.0;           // of the optimizer state, or of the activations if those alone are offloaded
+  // The host updates while the next step computes with weights one step old (ZeRO-Offload, section 4.3).
+  bool delayed_update = false;
+  int zero_stage = 0;  // as asked for: code that one GPU runs too, where `zero` itself shards nothing
+
+  bool any() const {
+    return optimizer != Place::gpu || params != Place::gpu || gradients != Place::gpu || activations != Place::gpu;
+  }
+  // Of the optimizer state, and of the activations: 0 where they stay on the GPU.
+  double of_optimizer() const { return optimizer == Place::gpu ? 0.0 : fraction; }
+  double of_activations() const {
+    return activations == Place::gpu ? 0.0 : (optimizer == Place::gpu ? fraction : 1.0);
+  }
+  bool operator==(const Offload&) const = default;
+};
+const char* to_string(Offload::Place place);
+
 // How the job is spread over the GPUs, after defaults are filled in.
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
@@ -75,6 +100,7 @@ struct Plan {
   int zero = 0;         // 0..3; 3 is also FSDP
   int shard_group = 0;  // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
   Recompute recompute;
+  Offload offload;
   std::int64_t micro_batch = 1;
   std::vector<std::string> order = {"tp", "cp", "ep", "dp", "pp"};  // fastest-varying first
   struct Overlap {
@@ -106,6 +132,13 @@ struct PlanRequest {
   std::optional<double> expert_imbalance;
   std::optional<PipelineSchedule> schedule;
   std::optional<Recompute> recompute;
+  struct OffloadRequest {
+    Offload::Place optimizer = Offload::Place::gpu, params = Offload::Place::gpu, activations = Offload::Place::gpu;
+    std::optional<Offload::Place> gradients;
+    double fraction = 1.0;
+    bool delayed_update = false;
+  };
+  std::optional<OffloadRequest> offload;  // absent if nothing is offloaded
   std::optional<std::vector<std::string>> order;
   SourcePosition position;                                       // of the plan map, for messages about the whole
   std::map<std::string, SourcePosition, std::less<>> positions;  // of the values that were written, by key
@@ -132,6 +165,11 @@ std::int64_t default_global_batch(const Plan& plan);
 // Whether a schedule can pass so many micro-batches. The two-way schedules need two for every stage, and an even number
 // where each way takes its own half.
 bool feeds_schedule(const Plan& plan, std::int64_t micro_batches);
+
+// The plan with more state in host memory: the optimizer's, then the weights too (with ZeRO-3); nullopt if the framework
+// cannot or it is there already. And with what is in host memory on NVMe drives instead.
+std::optional<Plan> with_more_on_host(const Plan& plan, const Software& software);
+std::optional<Plan> with_more_on_nvme(const Plan& plan, const Software& software);
 
 // Sizes that follow from a plan.
 std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)

@@ -6,6 +6,7 @@
 
 #include "sim/config/quote.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/read_offload.h"
 
 namespace foretrain {
 namespace {
@@ -40,23 +41,6 @@ std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
     layers.push_back(value);
   }
   return layers;
-}
-
-void read_offload(MapReader& plan, Diagnostics& diagnostics) {
-  const Node* node = plan.node("offload");
-  if (node == nullptr || node->is_null()) return;
-  bool asked = false;
-  if (node->is_map()) {
-    MapReader offload(*node, diagnostics, "plan.offload");
-    for (const char* what : {"optimizer", "params", "gradients", "activations"}) {
-      asked |= offload.choice(what, {"none", "cpu", "nvme"}).value_or(0) > 0;
-    }
-    offload.number("fraction", config::Unit::count, {0, 1});
-    offload.finish();
-  } else {
-    asked = plan.choice("offload", {"none", "optimizer", "optimizer+params", "activations"}).value_or(0) > 0;
-  }
-  if (asked) diagnostics.unsupported(node->position, "plan.offload");
 }
 
 void read_micro_batch(MapReader& plan, PlanRequest& request) {
@@ -141,7 +125,7 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   read_micro_batch(plan, request);
   request.order = read_order(plan);
   read_overlap(plan, request, diagnostics);
-  read_offload(plan, diagnostics);
+  request.offload = read_offload(plan, diagnostics);
   request.ends_as_layers = plan.integer("ends_as_layers", {0, 2});
   request.layers = read_layers(plan);
   if (plan.boolean("zeropp").value_or(false)) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/plan/plan.h"
+#include "sim/plan/read_offload.h"
 
 namespace foretrain {
 namespace {
@@ -470,6 +471,22 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   resolve_experts(q, software, plan);
   check_window(q);
   check_peft(q, software, plan);
+  if (request.offload && (model.experts > 0 || model.mla || model.mtp > 0)) {
+    diagnostics.unsupported(request.position_of("offload"),
+                            "plan.offload with experts, latent attention or prediction modules");
+  }
+  if (request.offload && splits_backward(plan.schedule)) {
+    diagnostics.unsupported(
+        request.position_of("offload"),
+        fmt::format("plan.offload with plan.schedule={} (legal: gpipe, 1f1b, interleaved)", to_string(plan.schedule)));
+  }
+  if (request.offload && request.offload->params != Offload::Place::gpu && plan.zero == 3 && q.pp > 1) {
+    diagnostics.unsupported(
+        request.position_of("offload"),
+        "plan.offload.params with plan.zero=3 and plan.pp above 1 (legal: offload: optimizer, or pp=1)");
+  }
+  plan.offload = resolve_offload(request, static_cast<int>(request.zero.value_or(0)), q.data_ranks(), train, software,
+                                 cluster, diagnostics);
   if (diagnostics.error_count() > errors_before) return std::nullopt;
 
   plan.dp = static_cast<int>(q.dp);

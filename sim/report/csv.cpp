@@ -98,6 +98,8 @@ Row case_row(const CaseReport& r) {
   row.add("cost_per_billion_tokens", r.cost_per_billion_tokens);
   row.add("currency", r.subject.price ? r.subject.price->currency : "");
   row.add("fingerprint", fmt::format("{:016x}", r.schedule.fingerprint));
+  row.add("host_peak_bytes", r.host ? std::optional(r.host->parts.total()) : std::nullopt);
+  row.add("nvme_bytes", r.host ? std::optional(r.host->nvme) : std::nullopt);
   row.add("warnings", fmt::format("{}", fmt::join(all_warnings(r), "; ")));
   return row;
 }

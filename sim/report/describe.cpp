@@ -47,6 +47,20 @@ std::string describe_recompute(const Recompute& recompute) {
   return name_of(recompute.mode);
 }
 
+std::string describe_offload(const Offload& offload) {
+  std::string text;
+  const auto add = [&](const char* what, Offload::Place place) {
+    if (place != Offload::Place::gpu) text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", what, to_string(place));
+  };
+  add("optimizer", offload.optimizer);
+  add("weights", offload.params);
+  add("gradients", offload.gradients);
+  add("activations", offload.activations);
+  if (offload.fraction < 1) text += fmt::format(" ({:g} of it)", offload.fraction);
+  if (offload.delayed_update) text += ", updated one step late";
+  return text;
+}
+
 std::string describe_plan(const Case& c) {
   const Plan& p = c.plan;
   std::string text = fmt::format("tp {}{}, pp {}", p.tp, p.sequence_parallel ? " with sequence parallelism" : "", p.pp);
@@ -58,6 +72,7 @@ std::string describe_plan(const Case& c) {
   if (c.model.experts > 0 && p.ep > 1) text += fmt::format(" ({})", to_string(p.expert_dispatch));
   text += fmt::format(", ZeRO {}", p.zero);
   if (p.zero > 0 && p.shard_ranks() != p.dp) text += fmt::format(" over {} ranks", p.shard_ranks());
+  if (p.offload.any()) text += ", offload " + describe_offload(p.offload);
   text += fmt::format(", recompute {}, micro-batch {}", describe_recompute(p.recompute), p.micro_batch);
   if (p.micro_batch > 0) text += fmt::format(" x {} a step", micro_batches(p, c.train));
   return text;

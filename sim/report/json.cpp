@@ -73,6 +73,12 @@ Json recompute_json(const Recompute& recompute) {
   return name_of(recompute.mode);
 }
 
+Json offload_json(const Offload& o) {
+  return {
+      {"optimizer", to_string(o.optimizer)},     {"params", to_string(o.params)}, {"gradients", to_string(o.gradients)},
+      {"activations", to_string(o.activations)}, {"fraction", o.fraction},        {"delayed_update", o.delayed_update}};
+}
+
 Json plan_json(const Case& c) {
   const Plan& p = c.plan;
   Json json = {{"tp", p.tp},
@@ -98,6 +104,7 @@ Json plan_json(const Case& c) {
     json["expert_imbalance"] = p.expert_imbalance;
     json["overlap"]["ep"] = p.overlap.ep;
   }
+  if (p.offload.any()) json["offload"] = offload_json(p.offload);
   return json;
 }
 
@@ -114,6 +121,15 @@ Json breakdown_ps(const Breakdown& breakdown) {
   return breakdown_json(breakdown, [](Time time) { return time.ps; });
 }
 
+// What the part `offload` of a breakdown consists of.
+Json offload_s(const Breakdown& breakdown) {
+  Json waits = Json::object();
+  for (std::size_t wait = 0; wait < kOffloadWaits; ++wait) {
+    waits[std::string(to_string(static_cast<OffloadWait>(wait)))] = exact_seconds(breakdown.offload[wait]);
+  }
+  return waits;
+}
+
 Json parts_json(const StagePeak& peak) {
   Json parts = Json::object();
   for (const auto& [name, bytes] : whole_bytes(peak).parts) parts[name] = bytes;
@@ -127,7 +143,18 @@ void add_figures(Json& json, const StagePeak& peak) {
   json["device_bytes"] = std::llround(peak.figures.device.value);
 }
 
-// The peak is what must fit on the fullest GPU. Host memory is not simulated yet, and nothing is kept on NVMe.
+void add_host(Json& memory, const CaseReport& r) {
+  memory["host_peak_bytes"] = std::llround(r.host->parts.total().value);
+  memory["host_capacity_bytes"] = r.host_capacity ? Json(std::llround(r.host_capacity->value)) : Json(nullptr);
+  memory["host_fits"] = r.host_fits();
+  memory["host_missing_bytes"] = static_cast<std::int64_t>(std::ceil(missing_host_memory(r).value));
+  memory["nvme_bytes"] = std::llround(r.host->nvme.value);
+  Json parts = Json::object();
+  for (const auto& [name, bytes] : r.host->parts.named()) parts[name] = std::llround(bytes.value);
+  memory["host_parts"] = std::move(parts);
+}
+
+// The peak is what must fit on the fullest GPU, and on the fullest host where a plan offloads.
 Json memory_json(const CaseReport& r) {
   Json memory = Json::object();
   const bool known = r.fullest < r.memory.size();
@@ -139,6 +166,7 @@ Json memory_json(const CaseReport& r) {
   memory["gpu_capacity_bytes"] = std::llround(r.capacity.value);
   memory["host_peak_bytes"] = nullptr;
   memory["nvme_bytes"] = 0;
+  if (r.host) add_host(memory, r);
   memory["stage"] = known ? Json(r.memory[r.fullest].stage) : Json(nullptr);
   memory["parts"] = known ? parts_json(r.memory[r.fullest]) : Json::object();
   return memory;
@@ -223,6 +251,7 @@ Json case_json(const CaseReport& r) {
   json["scaling_baseline_gpus"] = r.scaling_efficiency ? Json(r.scaling_baseline_gpus) : Json(nullptr);
   json["breakdown_s"] = breakdown_s(r.breakdown);
   json["breakdown_ps"] = breakdown_ps(r.breakdown);
+  if (r.host) json["offload_s"] = offload_s(r.breakdown);
   json["memory"] = memory_json(r);
   json["missing_bytes"] = static_cast<std::int64_t>(std::ceil(missing_memory(r).value));
   json["changes"] = changes_json(r);

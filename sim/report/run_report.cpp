@@ -29,7 +29,11 @@ WholeBytes whole_bytes(const StagePeak& peak) {
 
 Bytes missing_memory(const CaseReport& report) {
   if (report.fits || report.memory.empty()) return {};
-  return report.memory[report.fullest].needed - report.capacity;
+  return std::max(Bytes{}, report.memory[report.fullest].needed - report.capacity);
+}
+
+Bytes missing_host_memory(const CaseReport& report) {
+  return report.host_fits() ? Bytes{} : report.host->parts.total() - *report.host_capacity;
 }
 
 }  // namespace foretrain::report

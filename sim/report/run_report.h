@@ -28,5 +28,7 @@ WholeBytes whole_bytes(const StagePeak& peak);
 
 // How much memory a case lacks on its fullest GPU; 0 if it fits.
 Bytes missing_memory(const CaseReport& report);
+// The same of the fullest host.
+Bytes missing_host_memory(const CaseReport& report);
 
 }  // namespace foretrain::report

@@ -133,6 +133,34 @@ std::string spoken(Cause cause) {
   return "other";
 }
 
+std::string spoken(OffloadWait wait) {
+  switch (wait) {
+    case OffloadWait::copy_in:
+      return "  copies to the GPU";
+    case OffloadWait::copy_out:
+      return "  copies to the host";
+    case OffloadWait::host_optimizer:
+      return "  optimizer on the host";
+    case OffloadWait::nvme:
+      return "  NVMe drives";
+  }
+  return "";
+}
+
+// What offload stalls consist of.
+void add_offload_waits(ByCase& by_case, const RunReport& report) {
+  for (std::size_t i = 0; i < kOffloadWaits; ++i) {
+    const auto wait = static_cast<OffloadWait>(i);
+    const auto share = [wait](const CaseReport& r) {
+      return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[wait]) / exact_seconds(r.step_time);
+    };
+    if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
+    by_case.figures.push_back(figure(report, spoken(wait), std::string(to_string(wait)), [&](const CaseReport& r) {
+      return Cell{percent(share(r)), share(r)};
+    }));
+  }
+}
+
 // Only what is at least half a per mille of some step; the rest is in JSON.
 std::string time_spent(const RunReport& report, const Terminal& terminal) {
   ByCase by_case{"where the time goes (mean of all GPUs)", names_of(report), {}};
@@ -146,6 +174,29 @@ std::string time_spent(const RunReport& report, const Terminal& terminal) {
       return Cell{percent(share(r)), share(r)};
     }));
   }
+  add_offload_waits(by_case, report);
+  return by_case.text(terminal);
+}
+
+// What offloading holds on the fullest host.
+std::string host_memory_held(const RunReport& report, const Terminal& terminal) {
+  if (!any_case(report, [](const CaseReport& r) { return r.host.has_value(); })) return "";
+  ByCase by_case{"fullest host, GiB", names_of(report), {}};
+  const auto add = [&](std::string name, const std::function<std::optional<Bytes>(const CaseReport&)>& bytes) {
+    if (!any_case(report, [&](const CaseReport& r) { return bytes(r).value_or(Bytes{}).value >= 0.05 * kGiB; })) return;
+    by_case.figures.push_back(figure(report, name, name, [&](const CaseReport& r) {
+      const auto held = bytes(r);
+      return Cell{held ? gib(*held) : "", -1};
+    }));
+  };
+  for (std::size_t i = 0; i < HostMemoryParts{}.named().size(); ++i) {
+    std::string name = HostMemoryParts{}.named()[i].first;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    add("  " + name, [i](const CaseReport& r) { return r.host ? std::optional(r.host->parts.named()[i].second) : std::nullopt; });
+  }
+  add("in all", [](const CaseReport& r) { return r.host ? std::optional(r.host->parts.total()) : std::nullopt; });
+  add("host memory", [](const CaseReport& r) { return r.host ? r.host_capacity : std::nullopt; });
+  add("on NVMe drives", [](const CaseReport& r) { return r.host ? std::optional(r.host->nvme) : std::nullopt; });
   return by_case.text(terminal);
 }
 
@@ -183,6 +234,8 @@ std::string spoken(std::string_view quantity) {
                                                                  {"pcie", "PCIe"},
                                                                  {"nic", "network cards"},
                                                                  {"host_memory", "host memory"},
+                                                                 {"host_cores", "host cores"},
+                                                                 {"nvme", "NVMe drives"},
                                                                  {"network_latency", "link latency"}};
   const auto found = kWords.find(quantity);
   return found == kWords.end() ? std::string(quantity) : found->second;
@@ -190,13 +243,23 @@ std::string spoken(std::string_view quantity) {
 
 std::string gains(const RunReport& report, const Terminal& terminal) {
   ByCase by_case{"1 % faster shortens the step by", names_of(report), {}};
-  const auto named = Elasticity{}.named();
-  for (std::size_t i = 0; i < named.size(); ++i) {
-    const auto value = [i](const CaseReport& r) { return r.elasticity.named()[i].second; };
-    if (named[i].first == "other") continue;
+  std::vector<std::string_view> named;
+  for (const CaseReport& r : report.cases) {
+    for (const auto& [name, value] : r.elasticity.named()) {
+      if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
+    }
+  }
+  for (const std::string_view name : named) {
+    const auto value = [name](const CaseReport& r) {
+      for (const auto& [mine, share] : r.elasticity.named()) {
+        if (mine == name) return share;
+      }
+      return 0.0;
+    };
+    if (name == "other") continue;
     if (!any_case(report, [&](const CaseReport& r) { return value(r) >= 0.005; })) continue;
     by_case.figures.push_back(
-        figure(report, spoken(named[i].first), std::string(named[i].first), [&](const CaseReport& r) {
+        figure(report, spoken(name), std::string(name), [&](const CaseReport& r) {
           return Cell{fmt::format("{:.2f} %", value(r)), value(r)};
         }));
   }
@@ -209,11 +272,13 @@ std::string advice(const RunReport& report, const Terminal& terminal) {
     if (r.fits) continue;
     const std::string where =
         r.memory.size() > 1 ? fmt::format(" on pipeline stage {}", r.memory[r.fullest].stage) : "";
-    text += styled(wrapped(fmt::format("{} does not fit: {} GiB are missing on every GPU{}", r.name,
-                                       gib(missing_memory(r)), where),
-                           terminal.width, 2),
-                   Style::bad, terminal) +
-            "\n";
+    const auto missing = [&](const std::string& what) {
+      text += styled(wrapped(fmt::format("{} does not fit: {}", r.name, what), terminal.width, 2), Style::bad, terminal) +
+              "\n";
+    };
+    if (const Bytes gpu = missing_memory(r); gpu.value > 0 || r.host_fits())
+      missing(fmt::format("{} GiB are missing on every GPU{}", gib(gpu), where));
+    if (!r.host_fits()) missing(fmt::format("{} GiB of host memory are missing", gib(missing_host_memory(r))));
     if (r.changes.empty()) text += "  no small change of the plan makes it fit\n";
     for (const FittingChange& change : r.changes) {
       std::string line = fmt::format("  fits with {}: {} GiB", change.what, gib(change.needed));
@@ -301,6 +366,7 @@ std::string run_table(const RunReport& report, const Terminal& terminal) {
       advice(report, terminal),
       time_spent(report, terminal),
       memory_held(report, terminal),
+      host_memory_held(report, terminal),
       gains(report, terminal),
       understood(report, terminal),
       sentences(report, "assumed", terminal, [](const CaseReport& r) { return r.subject.assumptions; }),

@@ -173,6 +173,31 @@ std::vector<Variant> read_variants(MapReader& reader, Diagnostics& diagnostics) 
   return variants;
 }
 
+void read_offload(MapReader& reader, Software::Offload& offload, Diagnostics& diagnostics) {
+  const Node* node = reader.node("offload");
+  if (node == nullptr) return;
+  MapReader map(*node, diagnostics, "offload");
+  set(offload.optimizer, map.boolean("optimizer"));
+  set(offload.params, map.boolean("params"));
+  set(offload.activations, map.boolean("activations"));
+  set(offload.together, map.boolean("together"));
+  set(offload.nvme, map.boolean("nvme"));
+  if (const auto adam = map.choice("adam", {"vectorised", "torch", "torch-2020", "gpu"}))
+    offload.adam = static_cast<Software::Offload::Adam>(*adam);
+  set(offload.pinned, map.boolean("pinned"));
+  set(offload.pinned_rounds_up, map.boolean("pinned_rounds_up"));
+  set(offload.gradients_leave, map.boolean("gradients_leave"));
+  set(offload.gradients_read_back, map.boolean("gradients_read_back"));
+  set(offload.overlap_gradients, map.boolean("overlap_gradients"));
+  set(offload.whole_blocks, map.boolean("whole_blocks"));
+  set(offload.threads_per_rank, map.integer("threads_per_rank", {0, 4096}));
+  set(offload.stage3_pass_bytes, map.number("stage3_pass_bytes", Unit::count, kBytesEach));
+  set(offload.overlap_nvme, map.boolean("overlap_nvme"));
+  set(offload.host_gradient_bytes, map.number("host_gradient_bytes", Unit::count, kBytesEach));
+  set(offload.host_process_gb, map.number("host_process_gb", Unit::count, {0, 1e4}));
+  map.finish();
+}
+
 // Everything of `node` over what `profile` already says. Returns the variants of this file.
 std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnostics& diagnostics) {
   MapReader reader(node, diagnostics, "software profile");
@@ -186,6 +211,7 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   read_peft(reader, profile, diagnostics);
   read_expert_habits(reader, profile, diagnostics);
   read_memory(reader, profile, diagnostics);
+  read_offload(reader, profile.offload, diagnostics);
   std::vector<Variant> variants = read_variants(reader, diagnostics);
   reader.finish();
   return variants;

@@ -190,6 +190,32 @@ struct Software {
   double context_gb = 0.6;       // CUDA context and kernels, on the device only
   double communicator_gb = 0.8;  // buffers of each kind of communicator a rank is in: tensor, pipeline, data, context
 
+  // What can be kept off the GPU, and how (plan.offload).
+  struct Offload {
+    bool optimizer = false, params = false, activations = false, nvme = false;
+    bool together = false;  // weights, gradients and optimizer only at once (FSDP's CPUOffload)
+    enum class Adam {
+      vectorised,  // on the host, one pass over the states (DeepSpeedCPUAdam)
+      torch,       // on the host, a few vectorised operations on each tensor
+      torch_2020,  // on the host, a loop of operations over each tensor
+      gpu,         // on the GPU, the states streamed through it
+    };
+    Adam adam = Adam::vectorised;
+    bool pinned = true;               // copies from and to page-locked memory
+    bool pinned_rounds_up = true;     // to a power of two, as PyTorch's allocator of host memory
+    bool gradients_leave = true;      // under ZeRO-2 and 3 gradients are kept where the optimizer is
+    bool gradients_read_back = false;  // a micro-batch's gradients are added on the GPU to those already on the host
+    bool overlap_gradients = true;    // they are copied beside the backward pass
+    // Every GPU copies whole blocks from host memory, where all parts are, instead of its own part for a gather.
+    bool whole_blocks = false;
+    int threads_per_rank = 1;         // of the optimizer where a host has several ranks; 0 = its share of the cores
+    double stage3_pass_bytes = 0;     // of host memory a parameter, in passes beside Adam and clipping under ZeRO-3
+    bool overlap_nvme = false;        // the next part of the states is read while this one is updated
+    double host_gradient_bytes = 4;   // of a gradient in host memory: what the optimizer reads
+    double host_process_gb = 0;       // of host memory a rank takes beside all states
+  };
+  Offload offload;
+
   std::string source;
 };
 

@@ -34,7 +34,8 @@ std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& sh
   if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
   std::vector<Algorithm> algorithms = {Algorithm::ring};
   if (purpose == Purpose::shard || purpose == Purpose::context || purpose == Purpose::expert ||
-      purpose == Purpose::expert_tensor) return algorithms;  // gathers and scatters are rings
+      purpose == Purpose::expert_tensor)
+    return algorithms;  // gathers and scatters are rings
   if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
   if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
   return algorithms;
@@ -156,7 +157,23 @@ void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp
   }
 }
 
-Job communicating_groups(const Case& c, const Cluster& cluster) {
+// What every rank does with its host, as groups of one: they share links with each other and with the collectives.
+void add_host_groups(Job& job, const Case& c, const Cluster& cluster, const HostWork& host) {
+  for (int rank = 0; rank < c.plan.gpus(); ++rank) {
+    const int stage = coordinates(c.plan, rank).pp;
+    for (const Purpose purpose :
+         {Purpose::to_host, Purpose::from_host, Purpose::host_work, Purpose::nvme_read, Purpose::nvme_write}) {
+      CommunicatorGroup group;
+      group.kind = group_kind(purpose, Algorithm::direct, stage, {});
+      group.ranks = {rank};
+      group.loads = host_loads(purpose, rank, cluster, host);
+      job.groups.push_back(std::move(group));
+      job.about.push_back({purpose, Algorithm::direct, {}});
+    }
+  }
+}
+
+Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& host) {
   Job job;
   for (int stage = 0; stage < c.plan.pp; ++stage) {
     for (int dp = 0; dp < c.plan.dp; ++dp) {
@@ -179,21 +196,23 @@ Job communicating_groups(const Case& c, const Cluster& cluster) {
     }
   }
   add_expert_groups(job, c, cluster);
+  if (c.plan.offload.any()) add_host_groups(job, c, cluster, host);
   return job;
 }
 
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor",        "context",     "data",    "shard",    "replica", "expert",
-                                "expert tensor", "expert data", "forward", "backward", "tie",     "mirror"};
+  constexpr std::array names = {"tensor",        "context",     "data",      "shard",     "replica",   "expert",
+                                "expert tensor", "expert data", "forward",   "backward",  "tie",       "mirror",
+                                "to host",       "from host",   "host work", "nvme read", "nvme write"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
 Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,
-                             Folding folding)
-    : cluster_(cluster), constants_(constants) {
-  const Job job = communicating_groups(c, cluster);
+                             Folding folding, const HostRates& hosts)
+    : cluster_(cluster), constants_(constants), host_work_(host_work(c, cluster, hosts)) {
+  const Job job = communicating_groups(c, cluster, host_work_);
   std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
   for (std::size_t r = 0; r < colours.size(); ++r) {
     colours[r] = folding == Folding::none ? r : static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp);
@@ -271,6 +290,10 @@ CollectiveCost Communicators::cost_of(std::uint32_t communicator, Collective op,
   return collective_cost(op, bytes, communicators_[communicator].shape, cluster_, constants_);
 }
 
+CollectiveCost Communicators::host_cost(Purpose purpose, double amount) const {
+  return {Algorithm::direct, host_work_.latency, {amount}, {host_rate(purpose, host_work_)}};
+}
+
 BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose) const {
   for (std::uint32_t id : by_rank_[rank_class]) {
     const Communicator& c = communicators_[id];
@@ -317,11 +340,10 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
         std::any_of(other.uses.begin(), other.uses.end(), [&](const auto& use) { return mine[use.link]; });
     if (!shares) continue;
     isolation.always = false;
-    const bool own_data_traffic =
-        (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica ||
-         other.purpose == Purpose::expert_data) &&
-        std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
-                    [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
+    const bool own_data_traffic = (other.purpose == Purpose::data || other.purpose == Purpose::shard ||
+                                   other.purpose == Purpose::replica || other.purpose == Purpose::expert_data) &&
+                                  std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
+                                              [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
     // Tied embeddings and mirrored chunks are reduced after the last pass, when no layer runs on either stage.
     const bool after_the_passes = other.purpose == Purpose::tie || other.purpose == Purpose::mirror;
     if (!own_data_traffic && !after_the_passes) isolation.outside_data_traffic = false;

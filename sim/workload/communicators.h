@@ -6,23 +6,30 @@
 
 #include "sim/scenario/scenario.h"
 #include "sim/symmetry/classes.h"
+#include "sim/workload/host_work.h"
 
 namespace foretrain {
 
 // Why ranks communicate.
 enum class Purpose : std::uint8_t {
-  tensor,    // tensor-parallel group: activations inside a layer
-  context,   // context-parallel group: keys and values of the attention
-  data,      // data-parallel group: gradients
-  shard,     // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
-  replica,   // the same shard in every sharding group
+  tensor,         // tensor-parallel group: activations inside a layer
+  context,        // context-parallel group: keys and values of the attention
+  data,           // data-parallel group: gradients
+  shard,          // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
+  replica,        // the same shard in every sharding group
   expert,         // expert-parallel group: tokens to their experts and back
   expert_tensor,  // ranks that split an expert: activations inside it
   expert_data,    // ranks that hold the same experts: their gradients and shards
-  forward,   // pipeline: activations to the next stage {sender, receiver}
-  backward,  // pipeline: gradients to the previous stage {sender, receiver}
-  tie,       // first and last stage: gradient of the tied embedding
-  mirror,    // dualpipe: the two stages that hold the same chunks of the two copies
+  forward,        // pipeline: activations to the next stage {sender, receiver}
+  backward,       // pipeline: gradients to the previous stage {sender, receiver}
+  tie,            // first and last stage: gradient of the tied embedding
+  mirror,         // dualpipe: the two stages that hold the same chunks of the two copies
+  // Not communication between ranks, but work of one rank that shares links and hosts with others'.
+  to_host,    // a copy from the GPU to host memory; unit: a byte
+  from_host,  // and back
+  host_work,  // the optimizer on the host; unit: a parameter
+  nvme_read,  // from the node's drives to host memory; unit: a byte
+  nvme_write,
 };
 const char* to_string(Purpose purpose);
 
@@ -44,7 +51,9 @@ struct Communicator {
 class Communicators {
  public:
   enum class Folding { symmetric, none };
-  Communicators(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Folding folding);
+  // `hosts` is looked at only for plans that offload.
+  Communicators(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Folding folding,
+                const HostRates& hosts = {});
 
   const std::vector<Classes::RankClass>& rank_classes() const { return classes_.ranks; }
   int stage_of(std::uint32_t rank_class) const { return stages_[rank_class]; }
@@ -59,6 +68,9 @@ class Communicators {
   CollectiveCost cost_of(std::uint32_t communicator, Collective op, Bytes bytes) const;
   // What one NIC gives a group that spans nodes; infinite for a group inside one.
   BytesPerSecond one_nic(std::uint32_t rank_class, Purpose purpose) const;
+  // What work of one rank alone costs (to_host and the following); `cap` is of the rank by itself, below what links
+  // allow.
+  CollectiveCost host_cost(Purpose purpose, double amount) const;
   // How long a tiny all-reduce over every GPU of the job takes.
   Seconds job_wide_latency() const;
 
@@ -70,9 +82,9 @@ class Communicators {
   // The kind of the link that limits a communicator when it is alone.
   LinkKind limiting_link(std::uint32_t communicator) const;
 
-  // Whether the traffic inside layers (tensor, context and expert parallel) of the rank class shares no link with anything that
-  // may run at the same time, and its whole groups are of this one class: its collectives then last the same whenever
-  // they run.
+  // Whether the traffic inside layers (tensor, context and expert parallel) of the rank class shares no link with
+  // anything that may run at the same time, and its whole groups are of this one class: its collectives then last the
+  // same whenever they run.
   struct Isolation {
     bool always = false;                // nothing else ever uses these links
     bool outside_data_traffic = false;  // only this stage's data-parallel traffic does
@@ -82,6 +94,7 @@ class Communicators {
  private:
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
+  HostWork host_work_;
   Classes classes_;
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;

@@ -56,6 +56,11 @@ enum class TaskKind : std::uint8_t {
   gradient_norm,     // agreement on the norm: a synchronisation of all ranks
   optimizer,
   step_overhead,
+  copy_to_host,    // gradients or activations leave the GPU
+  copy_from_host,  // weights, optimizer state or activations come back
+  host_optimizer,
+  nvme_read,
+  nvme_write,
 };
 
 // Whether a task is compute of a pass over a chunk.
@@ -97,6 +102,7 @@ struct Step {
 
 struct StepOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
+  HostRates hosts = {};  // needed by plans that offload
 };
 
 // Builds the step of a case (whose micro-batch is known) on its cluster.

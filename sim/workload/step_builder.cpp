@@ -42,7 +42,7 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
     : case_(subject),
       cluster_(cluster),
       costs_(subject),
-      communicators_(subject, cluster, constants, options.folding),
+      communicators_(subject, cluster, constants, options.folding, options.hosts),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())) {}
 
@@ -101,6 +101,13 @@ void StepBuilder::create_streams() {
   }
   step_.compute_tasks.resize(compute_.size());
   reduced_.resize(compute_.size());
+  gradients_out_.resize(compute_.size());
+  updated_.resize(compute_.size());
+  step_waits_.resize(compute_.size());
+  if (!case_.plan.offload.any()) return;
+  for (std::vector<engine::StreamId>& streams : host_streams_) {
+    for (std::size_t r = 0; r < compute_.size(); ++r) streams.push_back(step_.graph.add_stream());
+  }
 }
 
 std::size_t StepBuilder::pass_index(const PipelineOp& op) const {
@@ -168,6 +175,8 @@ void StepBuilder::enter_stage(int stage) {
   contracted_.clear();
   collective_costs_.clear();
   block_ends_.clear();
+  activations_out_.clear();
+  activation_copies_.clear();
   isolation_ = {true, true};
   if (communicates_in_layers()) {
     for (std::uint32_t rank : ranks_) {
@@ -224,7 +233,7 @@ void StepBuilder::issue_stage(int stage) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool beside_data_traffic = window.contains(i);
     Span span{PerRank(ranks_.size()), PerRank(ranks_.size())};
-    if (!beside_data_traffic && contraction_is_exact()) {
+    if (!beside_data_traffic && contraction_is_exact() && !offload_needs_blocks(order[i])) {
       issue_contracted(order[i], span);
     } else {
       issue_blocks(order[i], beside_data_traffic, span);
@@ -303,7 +312,8 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   // Products for weight gradients need no weights.
   const bool gathers = plan.zero == 3 && has_shards() && op.pass != Pass::weight_gradient &&
                        (!gathers_once(case_) || is_first_forward(op));
-  const bool prefetches = gathers && case_.software.zero3_overlap;
+  const bool fetches = plan.offload.params != Offload::Place::gpu;
+  const bool prefetches = (gathers || fetches) && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
   std::vector<PerRank> gathered(blocks.size()), gathered_experts(blocks.size());
 
@@ -316,14 +326,31 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
     const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
     const bool twice = op.pass != Pass::forward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
     for (int times = twice ? 2 : 1; times > 0; --times) {
-      gathered[static_cast<std::size_t>(i)] = issue_collective(Purpose::shard, Collective::all_gather, bytes,
-                                                               TaskKind::shard_gather, after, !prefetches, op);
-      if (block.expert_parameters > 0) {
+      PerRank& ready = gathered[static_cast<std::size_t>(i)];
+      ready = after;
+      if (fetches) ready = fetch_parameters(block, ended > 0 ? block_ends_[ended - 1] : PerRank{}, !prefetches, op);
+      if (gathers && !(fetches && case_.software.offload.whole_blocks)) {
+        ready = issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::shard_gather, ready,
+                                 !prefetches, op);
+      }
+      if (gathers && block.expert_parameters > 0) {
         gathered_experts[static_cast<std::size_t>(i)] =
             issue_collective(Purpose::expert_data, Collective::all_gather, {block.expert_parameters * element},
                              TaskKind::shard_gather, after, !prefetches, op);
       }
     }
+  };
+
+  // Activations that left the GPU come back one block ahead of their backward pass.
+  std::vector<PerRank> returned(blocks.size());
+  auto bring_back = [&](int i) {
+    const int index = block_at(i);
+    const auto left = activations_out_.find({op.micro_batch, op.chunk, index});
+    if (left == activations_out_.end()) return;
+    const PerRank ended = block_ends_.empty() ? PerRank{} : block_ends_.back();
+    returned[static_cast<std::size_t>(i)] =
+        issue_host(Purpose::from_host, offloaded_activations(op, index), {&left->second, &ended}, op);
+    activations_out_.erase(left);
   };
 
   const auto has_work = [&](const Block& block) {
@@ -333,12 +360,15 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   };
   if (receives_pieces(op)) issue_prepared(prepared_gather(), op, -1, contended, span);
   if (std::none_of(blocks.begin(), blocks.end(), has_work)) issue_idle(op, span);
-  int next_gather = 0;
+  int next_gather = 0, next_return = 0;
   for (int i = 0; i < count; ++i) {
     const int index = block_at(i);
     const Block& block = blocks[static_cast<std::size_t>(index)];
-    if (gathers) {
+    if (gathers || fetches) {
       while (next_gather <= std::min(i + ahead, count - 1)) gather(next_gather++);
+    }
+    if (op.pass == Pass::backward) {
+      while (next_return <= std::min(i + 1, count - 1)) bring_back(next_return++);
     }
     Span block_span{PerRank(ranks_.size()), PerRank(ranks_.size())};
     issue_prepared(prepared(block, op.pass), op, index, contended, block_span);
@@ -349,9 +379,14 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       auto wait_for = [&](const PerRank& tasks) {
         if (r < tasks.size() && tasks[r].valid()) step_.graph.add_dependency(tasks[r], block_span.first[r]);
       };
-      if (gathers && prefetches) {
+      if (prefetches) {
         wait_for(gathered[static_cast<std::size_t>(i)]);
         wait_for(gathered_experts[static_cast<std::size_t>(i)]);
+      }
+      wait_for(returned[static_cast<std::size_t>(i)]);
+      // Two buffers: the copy before the last must be through before another block fills one.
+      if (op.pass == Pass::forward && activation_copies_.size() > 1) {
+        wait_for(activation_copies_[activation_copies_.size() - 2]);
       }
       if (!gathered_.empty() && is_first_forward(op)) {
         for (const PerRank& tasks : gathered_[static_cast<std::size_t>(op.chunk)][static_cast<std::size_t>(index)]) {
@@ -359,7 +394,20 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
         }
       }
     }
-    if (gathers) block_ends_.push_back(block_span.last);
+    if (plan.offload.any() || gathers) block_ends_.push_back(block_span.last);
+    if (op.pass == Pass::forward) {
+      if (const double leaving = offloaded_activations(op, index); leaving > 0) {
+        activation_copies_.push_back(issue_host(Purpose::to_host, leaving, {&block_span.last}, op));
+        activations_out_[{op.micro_batch, op.chunk, index}] = activation_copies_.back();
+      }
+    }
+    if (plan.data_ranks() == 1 && gradients_leave_in(op)) {
+      for (const GradientBucket& bucket : buckets_) {
+        if (bucket.chunk == op.chunk && bucket.block == index) {
+          copy_gradients_out(bucket.parameters, block_span.last, op);
+        }
+      }
+    }
     if (!reduces_in(op)) continue;
     // A block without work in this pass is done when those before it are.
     if (plan.zero == 3) {

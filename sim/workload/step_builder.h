@@ -96,8 +96,21 @@ class StepBuilder {
   Bytes gathered_bytes(const Block& block) const;
   std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
-  Composition optimizer_work(const StageLayout& layout) const;
+  Composition optimizer_work(const StageLayout& layout, double share, double gradients) const;
   PerRank gather_parameters_after_step(const PerRank& after);
+
+  // step_offload.cpp
+  PerRank issue_host(Purpose purpose, double amount, std::initializer_list<const PerRank*> after, const PipelineOp& op,
+                     bool on_compute_stream = false);
+  bool updates_on_host() const;
+  bool gradients_leave_in(const PipelineOp& op) const;
+  void copy_gradients_out(double parameters, const PerRank& after, const PipelineOp& op);
+  PerRank fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream, const PipelineOp& op);
+  double offloaded_activations(const PipelineOp& op, int block_index) const;
+  bool offload_needs_blocks(const PipelineOp& op) const;
+  void update_offloaded_state(TaskId norm);
+  void update_on_host(const PerRank& start, const PerRank& gradients);
+  void update_streamed(const PerRank& start);
 
   // step_pipeline.cpp
   void join_stages();
@@ -129,6 +142,13 @@ class StepBuilder {
   std::vector<TaskId> reduced_;                        // per rank class: the last gradient reduction, if any
   std::vector<std::vector<TaskId>> tied_;              // per rank class: reductions with other stages
   std::map<std::uint32_t, engine::CostId> send_cost_;  // per communicator
+  // Offload: streams a kind of work and rank class, the last copy of gradients, what the end of the step waits for.
+  static constexpr std::size_t kHostStreams = 5;
+  std::array<std::vector<engine::StreamId>, kHostStreams> host_streams_;
+  std::map<std::pair<std::uint32_t, double>, engine::CostId> host_cost_;  // per communicator and amount
+  std::vector<TaskId> gradients_out_;
+  std::vector<std::vector<TaskId>> step_waits_;  // per rank class
+  std::vector<TaskId> updated_;                  // per rank class: weights are back on the GPU, if they left
 
   // The stage in hand.
   int stage_ = 0;
@@ -144,7 +164,9 @@ class StepBuilder {
   };
   std::vector<ChunkSpan> chunk_spans_;
   std::vector<std::vector<std::vector<PerRank>>> gathered_;  // [chunk][block]: what its first forward waits for
-  std::vector<PerRank> block_ends_;             // ends of the stage's block passes in issue order (ZeRO-3 prefetch)
+  std::map<std::array<int, 3>, PerRank> activations_out_;    // micro-batch, chunk, block
+  std::vector<PerRank> activation_copies_;                   // of the forward passes, in issue order
+  std::vector<PerRank> block_ends_;  // ends of the stage's block passes in issue order (ZeRO-3 prefetch)
 };
 
 }  // namespace foretrain

@@ -111,11 +111,15 @@ void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRan
   const Purpose shard = experts ? Purpose::expert_data : Purpose::shard;
   if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
     issue(experts ? Purpose::expert_data : Purpose::data, Collective::all_reduce, bytes);
-    return;
+  } else {
+    issue(shard, Collective::reduce_scatter, bytes);
+    if (!experts && plan.shard_ranks() < plan.data_ranks())
+      issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
   }
-  issue(shard, Collective::reduce_scatter, bytes);
-  if (!experts && plan.shard_ranks() < plan.data_ranks())
-    issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+  if (!gradients_leave_in(op)) return;
+  PerRank reduced;
+  for (std::uint32_t rank : ranks_) reduced.push_back(reduced_[rank]);
+  copy_gradients_out(parameters, reduced, op);
 }
 
 // Gradients that do not hide under the backward pass are reduced when the last one has ended.
@@ -174,16 +178,18 @@ StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& af
   return last;
 }
 
-Composition StepBuilder::optimizer_work(const StageLayout& layout) const {
+// `share`: of the state that is updated; `gradients`: of the gradients that are normed, clipped and zeroed.
+Composition StepBuilder::optimizer_work(const StageLayout& layout, double share, double gradients) const {
   const Plan& plan = case_.plan;
   const double held = sharded_parameters(layout, plan), experts = layout.expert_parameters();
   const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
   // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double gradients = (layout.trained() - experts) / (plan.zero >= 2 ? plan.shard_ranks() : 1) +
-                           experts / (plan.zero >= 2 ? plan.expert_shard_ranks() : 1);
-  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * gradients : 0.0;
-  const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic + clip}, 20);
+  const double kept = (layout.trained() - experts) / (plan.zero >= 2 ? plan.shard_ranks() : 1) +
+                      experts / (plan.zero >= 2 ? plan.expert_shard_ranks() : 1);
+  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * kept : 0.0;
   Composition composition;
+  if (share <= 0 && gradients <= 0) return composition;
+  const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic * share + clip * gradients}, 20);
   composition[Part::memory] = to_time(time.memory);
   composition[Part::kernel_latency] = to_time(time.latency);
   return composition;
@@ -201,7 +207,9 @@ void StepBuilder::finish_step() {
     const auto stage = static_cast<std::size_t>(step_.stage[rank]);
     std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
     if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
-    const Composition work = optimizer_work(step_.layouts[stage]);
+    const Offload& offload = case_.plan.offload;
+    const Composition work = optimizer_work(step_.layouts[stage], 1.0 - offload.of_optimizer(),
+                                            offload.gradients == Offload::Place::gpu ? 1.0 : 0.0);
     const TaskId optimizer =
         add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
     step_.graph.enqueue(compute_[rank], optimizer);
@@ -216,8 +224,9 @@ void StepBuilder::finish_step() {
   for (int stage = 0; stage < case_.plan.pp; ++stage) {
     stage_ = stage;
     ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
+    update_offloaded_state(norm);
     PerRank optimizers;
-    for (std::uint32_t rank : ranks_) optimizers.push_back(ends[rank]);
+    for (std::uint32_t rank : ranks_) optimizers.push_back(updated_[rank].valid() ? updated_[rank] : ends[rank]);
     const PerRank gathered = gather_parameters_after_step(optimizers);
     for (std::size_t r = 0; r < ranks_.size(); ++r) returned[ranks_[r]] = gathered[r];
   }
@@ -230,6 +239,7 @@ void StepBuilder::finish_step() {
     step_.graph.enqueue(compute_[rank], task);
     step_.compute_tasks[rank].push_back(task);
     if (returned[rank].valid()) step_.graph.add_dependency(returned[rank], task);
+    for (TaskId wait : step_waits_[rank]) step_.graph.add_dependency(wait, task);
   }
 }
 

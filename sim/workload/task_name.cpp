@@ -23,7 +23,12 @@ std::string task_name(const Step& step, engine::TaskId task) {
                                 "mirrored copies reduce",
                                 "gradient norm",
                                 "optimizer",
-                                "step overhead"};
+                                "step overhead",
+                                "copy to host",
+                                "copy from host",
+                                "host optimizer",
+                                "nvme read",
+                                "nvme write"};
   const TaskInfo& info = step.tasks[task.index()];
   std::string name = names[static_cast<std::size_t>(info.kind)];
   if (info.micro_batch >= 0) name += fmt::format(" micro-batch {}", info.micro_batch);

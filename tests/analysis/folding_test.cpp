@@ -14,6 +14,15 @@ const std::string kSmallLlama =
     "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
     "software: torch-fsdp\n";
 
+std::string small_llama(const std::string& software) {
+  return "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\nsoftware: " +
+         software + "\n";
+}
+std::string small_gpt(const std::string& software) {
+  return "model: {arch: gpt, layers: 8, hidden: 2048, heads: 16, ffn: 8192, vocab: 51200}\nsoftware: " + software +
+         "\n";
+}
+
 const std::string kA100Node = "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n";
 std::string a100_nodes(int nodes, int nics) {
   return "cluster: {gpu: a100-sxm4-80gb, gpus: " + std::to_string(8 * nodes) +
@@ -131,6 +140,29 @@ const std::vector<PlanKind>& plan_kinds() {
       {"experts gathered", kExperts + a100_nodes(2, 8) + train(16) + "plan: {ep: 16, expert_dispatch: all-gather}"},
       {"experts fully sharded, unevenly loaded",
        kLatent + kA100Node + train(16) + "plan: {ep: 4, zero: 3, expert_imbalance: 1.5, recompute: full}"},
+      {"ZeRO-Offload",
+       small_llama("deepspeed") + kA100Node + train(32) + "plan: {zero: 2, micro_batch: 2, offload: optimizer}"},
+      {"ZeRO-3 with weights and optimizer on the host",
+       small_llama("deepspeed") + kA100Node + train(16) + "plan: {zero: 3, micro_batch: 1, offload: optimizer+params}"},
+      {"ZeRO-Infinity over two nodes", small_llama("deepspeed") + a100_nodes(2, 4) + train(16) +
+                                           "plan: {zero: 3, micro_batch: 1, offload: {optimizer: nvme, params: nvme}}"},
+      {"FSDP with CPU offload",
+       kSmallLlama + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" + train(16) +
+           "plan: {zero: 3, micro_batch: 1, offload: optimizer+params}"},
+      {"activations on the host, beside tensor-parallel traffic over PCIe",
+       small_gpt("megatron-core") +
+           "cluster: {gpu: a100-pcie-80gb, gpus: 8, gpus_per_node: 8, intra: pcie-switch, gpus_per_pcie_switch: 4}\n" +
+           train(16) + "plan: {tp: 2, zero: 1, micro_batch: 2, offload: activations}"},
+      {"half of the optimizer on the host, in a pipeline",
+       small_gpt("megatron-core") + a100_nodes(2, 4) + train(32) +
+           "plan: {pp: 4, zero: 1, micro_batch: 2, offload: {optimizer: cpu, fraction: 0.5}}"},
+      {"updates one step late, state streamed through the GPU of a rented part of a node",
+       small_llama("deepspeed") + "cluster: {gpu: a100-sxm4-80gb, gpus: 6, gpus_per_node: 6, intra: nvswitch}\n" +
+           train(12) + "plan: {zero: 2, micro_batch: 1, offload: {optimizer: cpu, delayed_update: true}}"},
+      {"states streamed through GPUs with shared host memory",
+       small_llama("llmq") + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" +
+           train(16) +
+           "plan: {zero: 3, micro_batch: 1, offload: {optimizer: cpu, params: cpu, gradients: cpu, activations: cpu}}"},
       {"a slow NIC",
        kSmallGpt +
            "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, "

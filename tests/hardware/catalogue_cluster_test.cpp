@@ -187,8 +187,6 @@ TEST_CASE("defaults are recorded where they matter, and only there") {
   CHECK(good("{gpu: h100, gpus: 16, nics: per-gpu, nic_gbps: 400, net: roce}").nics == 8);
   CHECK(good("{gpu: h100, gpus: 16, nodes: 4, nics: 1, nic_gbps: 400, net: roce}").gpus_per_node == 4);
 
-  // What is known to be off is said.
-  CHECK(assumes(good("{node: gh200}"), "C2C"));
 }
 
 TEST_CASE("a link runs at the lower of the host's and the card's PCIe generation") {

@@ -119,15 +119,16 @@ TEST_CASE("a plan says how experts are spread") {
 
 TEST_CASE("features that are not simulated are refused by name, all at once") {
   const Reading r = plan(
-      "{cp: 2, cp_kind: ulysses, offload: optimizer, zeropp: true,\n"
+      "{cp: 2, cp_kind: ulysses, offload: {activations: nvme}, zeropp: true,\n"
       " recompute: {modules: [norm, moe_act]}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.offload", "plan.recompute.modules=moe_act",
-                                          "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.offload.activations=nvme (legal: cpu)",
+                                          "plan.recompute.modules=moe_act", "plan.zeropp"});
   CHECK(plan("auto").unsupported() == std::vector<std::string>{"plan=auto"});
-  CHECK(plan("offload: {optimizer: cpu, params: nvme}").unsupported() == std::vector<std::string>{"plan.offload"});
+  CHECK(plan("offload: {gradients: nvme}").unsupported() ==
+        std::vector<std::string>{"plan.offload.gradients=nvme (legal: cpu)"});
 }
 
 TEST_CASE("every schedule is read by its name") {
