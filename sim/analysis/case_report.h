@@ -84,6 +84,9 @@ struct CaseReport {
   std::vector<std::string> warnings;
 };
 
+// The case with what calibration and its power limit make of its software and GPU.
+Case as_simulated(const Case& subject, const Environment& environment);
+
 struct SimulationOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
   bool with_advice = true;  // look for fitting changes and the scaling baseline (more simulations)

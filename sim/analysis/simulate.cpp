@@ -114,6 +114,14 @@ std::optional<Environment> load_environment(const DataFolder& data, Diagnostics&
   return Environment{data, *rates, *collectives, *factors, *hosts};
 }
 
+Case as_simulated(const Case& subject, const Environment& environment) {
+  Case factored = with_step_factors(subject, environment.factors);
+  if (subject.cluster.power_limit_watts > 0) {
+    factored.cluster.gpu = with_power_limit(factored.cluster.gpu, subject.cluster.power_limit_watts);
+  }
+  return factored;
+}
+
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options) {
   if (subject.micro_batch_auto) {
     return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
@@ -126,10 +134,7 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   }
   CaseReport report;
   report.name = subject.name;
-  report.subject = with_step_factors(subject, environment.factors);
-  if (subject.cluster.power_limit_watts > 0) {
-    report.subject.cluster.gpu = with_power_limit(report.subject.cluster.gpu, subject.cluster.power_limit_watts);
-  }
+  report.subject = as_simulated(subject, environment);
   const Cluster cluster(report.subject.cluster, environment.link_rates);
   report.step = build_step(report.subject, cluster, environment.collectives, {options.folding, environment.hosts});
   auto outcome = engine::simulate(report.step.graph);

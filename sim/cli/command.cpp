@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+
+#include "sim/config/quote.h"
 
 #include "sim/base/parallel.h"
 
@@ -47,6 +50,20 @@ std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& d
     return std::nullopt;
   }
   return DataFolder{path};
+}
+
+void keep_cases(Scenario& scenario, const std::string& file, const std::vector<std::string>& names,
+                Diagnostics& diagnostics) {
+  if (names.empty()) return;
+  std::vector<std::string> known;
+  for (const Case& c : scenario.cases) known.push_back(c.name);
+  for (const std::string& wanted : names) {
+    if (std::find(known.begin(), known.end(), wanted) != known.end()) continue;
+    diagnostics.error({},
+                      fmt::format("{} has no case {}{}", file, config::in_quotes(wanted), did_you_mean(wanted, known)));
+  }
+  std::erase_if(scenario.cases,
+                [&names](const Case& c) { return std::find(names.begin(), names.end(), c.name) == names.end(); });
 }
 
 void print(const Diagnostics& diagnostics, bool quiet) {

@@ -7,6 +7,7 @@
 
 #include "sim/base/diagnostics.h"
 #include "sim/hardware/gpu.h"
+#include "sim/scenario/scenario.h"
 
 namespace foretrain::cli {
 
@@ -20,6 +21,8 @@ struct Command {
 };
 
 Command run_command(CLI::App& program);
+Command plan_command(CLI::App& program);
+Command scale_command(CLI::App& program);
 Command validate_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);
@@ -39,6 +42,10 @@ int threads_of(const CommonOptions& options);
 
 // --data, else $FORETRAIN_DATA, else the sources this program was built from. Reported if there is no such data.
 std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& diagnostics);
+
+// Leaves only the cases of these names, in the scenario's order; all if there are none. Reports names that it lacks.
+void keep_cases(Scenario& scenario, const std::string& file, const std::vector<std::string>& names,
+                Diagnostics& diagnostics);
 
 // To standard error, in order. Warnings and notes are left out when quiet.
 void print(const Diagnostics& diagnostics, bool quiet = false);

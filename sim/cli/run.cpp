@@ -10,7 +10,9 @@
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/config/quote.h"
+#include "sim/planner/planner.h"
 #include "sim/report/csv.h"
+#include "sim/report/describe.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
 
@@ -21,22 +23,6 @@ struct RunOptions : CommonOptions {
   std::string file;
   std::vector<std::string> cases;
 };
-
-// Leaves only the cases that were asked for, in the scenario's order.
-bool keep_cases(Scenario& scenario, const RunOptions& options, Diagnostics& diagnostics) {
-  if (options.cases.empty()) return true;
-  std::vector<std::string> names;
-  for (const Case& c : scenario.cases) names.push_back(c.name);
-  for (const std::string& wanted : options.cases) {
-    if (std::find(names.begin(), names.end(), wanted) != names.end()) continue;
-    diagnostics.error(
-        {}, fmt::format("{} has no case {}{}", options.file, config::in_quotes(wanted), did_you_mean(wanted, names)));
-  }
-  std::erase_if(scenario.cases, [&](const Case& c) {
-    return std::find(options.cases.begin(), options.cases.end(), c.name) == options.cases.end();
-  });
-  return !diagnostics.has_errors();
-}
 
 // A legal question may still be out of all proportion; such cases are reported, and nothing is answered.
 std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& environment, int threads,
@@ -63,17 +49,41 @@ std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& en
   return reports;
 }
 
+// Gives cases with `plan: auto` the fastest plan that fits, or the nearest that does not.
+void choose_plans(Scenario& scenario, const Environment& environment, int threads, Diagnostics& diagnostics) {
+  for (Case& c : scenario.cases) {
+    if (!c.open_plan) continue;
+    const auto answer = find_plans(c, environment, {.top = 1, .threads = threads, .stop = nullptr, .progress = {}}, diagnostics);
+    if (!answer) continue;
+    if (answer->best.empty() && !answer->nearest_miss) {
+      diagnostics.error(c.position, fmt::format("no plan of {} can be simulated", config::in_quotes(c.name)));
+      continue;
+    }
+    c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
+    c.open_plan.reset();
+    c.assumptions.push_back(fmt::format("plan: auto is the {} of {} legal plans: {}",
+                                        answer->best.empty() ? "one that lacks least memory" : "fastest",
+                                        answer->counts.legal, report::describe_plan(c)));
+  }
+}
+
 int run(const RunOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario = data ? load_scenario(options.file, *data, diagnostics) : std::nullopt;
+  std::optional<Scenario> scenario = data ? load_scenario(options.file, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  const bool ready = scenario && error_bars && keep_cases(*scenario, options, diagnostics);
+  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
+  const bool ready = error_bars && !diagnostics.has_errors();
   print(diagnostics, options.quiet);
   if (!ready) return kBadInput;
 
   Diagnostics refused;
+  choose_plans(*scenario, *environment, threads_of(options), refused);
+  if (refused.has_errors()) {
+    print(refused);
+    return kBadInput;
+  }
   report::RunReport report{scenario->title, scenario->ask, {}, {}};
   report.cases = simulate(*scenario, *environment, threads_of(options), refused);
   print(refused);

@@ -427,22 +427,33 @@ void split_gradients(const Case& c, const StageLayout& layout, StageMemory& stag
 
 }  // namespace
 
+namespace {
+
+template <class Visit>
+void for_each_part(const MemoryParts& parts, const Visit& visit) {
+  visit("weights", parts.weights);
+  visit("gradients", parts.gradients);
+  visit("optimizer", parts.optimizer);
+  visit("gathered_parameters", parts.gathered_parameters);
+  visit("communication_buffers", parts.communication_buffers);
+  visit("activations", parts.activations);
+  visit("working_set", parts.working_set);
+  visit("logits", parts.logits);
+  visit("optimizer_extra", parts.optimizer_extra);
+}
+
+}  // namespace
+
 Bytes MemoryParts::total() const {
   Bytes sum;
-  for (const auto& [name, bytes] : named()) sum += bytes;
+  for_each_part(*this, [&sum](const char*, Bytes bytes) { sum += bytes; });
   return sum;
 }
 
 std::vector<std::pair<std::string, Bytes>> MemoryParts::named() const {
-  return {{"weights", weights},
-          {"gradients", gradients},
-          {"optimizer", optimizer},
-          {"gathered_parameters", gathered_parameters},
-          {"communication_buffers", communication_buffers},
-          {"activations", activations},
-          {"working_set", working_set},
-          {"logits", logits},
-          {"optimizer_extra", optimizer_extra}};
+  std::vector<std::pair<std::string, Bytes>> named;
+  for_each_part(*this, [&named](const char* name, Bytes bytes) { named.emplace_back(name, bytes); });
+  return named;
 }
 
 double offloaded_weight_bytes(const Case& c, const Block& block) {

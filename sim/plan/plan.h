@@ -123,6 +123,7 @@ struct Plan {
 
 // What a scenario wrote, before defaults: absent fields are nullopt.
 struct PlanRequest {
+  bool automatic = false;  // `plan: auto`: everything is to be found
   std::optional<std::int64_t> tp, pp, vpp, dp, cp, ep, etp, zero, shard_group, micro_batch, ends_as_layers;
   std::optional<std::vector<std::int64_t>> layers;
   std::optional<ContextParallel> context;

@@ -89,8 +89,10 @@ std::optional<std::vector<std::string>> read_order(MapReader& plan) {
 
 std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics) {
   if (node.is_scalar() && node.scalar() == "auto") {
-    diagnostics.unsupported(node.position, "plan=auto");
-    return std::nullopt;
+    PlanRequest open;
+    open.automatic = true;
+    open.position = node.position;
+    return open;
   }
   const int errors_before = diagnostics.error_count();
   MapReader plan(node, diagnostics, "plan");

@@ -61,6 +61,8 @@ std::string describe_offload(const Offload& offload) {
   return text;
 }
 
+}  // namespace
+
 std::string describe_plan(const Case& c) {
   const Plan& p = c.plan;
   std::string text = fmt::format("tp {}{}, pp {}", p.tp, p.sequence_parallel ? " with sequence parallelism" : "", p.pp);
@@ -78,7 +80,35 @@ std::string describe_plan(const Case& c) {
   return text;
 }
 
-}  // namespace
+std::string in_words(Cause cause) {
+  switch (cause) {
+    case Cause::compute:
+      return "compute";
+    case Cause::launch:
+      return "waiting for kernel launches";
+    case Cause::tp_comm:
+      return "tensor-parallel comm.";
+    case Cause::cp_comm:
+      return "context-parallel comm.";
+    case Cause::ep_comm:
+      return "expert-parallel comm.";
+    case Cause::dp_comm:
+      return "data-parallel comm.";
+    case Cause::zero_comm:
+      return "ZeRO gathers";
+    case Cause::pp_comm:
+      return "pipeline transfers";
+    case Cause::bubble:
+      return "pipeline bubble";
+    case Cause::offload:
+      return "offload stall";
+    case Cause::optimizer:
+      return "optimizer";
+    case Cause::other:
+      return "other";
+  }
+  return "other";
+}
 
 std::string name_of(Recompute::Mode mode) {
   switch (mode) {

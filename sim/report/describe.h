@@ -12,6 +12,12 @@ namespace foretrain::report {
 // software.
 std::vector<std::pair<std::string, std::string>> describe(const Case& subject);
 
+// Its plan alone, and how many micro-batches a step takes.
+std::string describe_plan(const Case& subject);
+
+// What a part of a step is called: "pipeline bubble".
+std::string in_words(Cause cause);
+
 // As written in a scenario: "none", "selective", "full".
 std::string name_of(Recompute::Mode mode);
 

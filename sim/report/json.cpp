@@ -79,6 +79,8 @@ Json offload_json(const Offload& o) {
       {"activations", to_string(o.activations)}, {"fraction", o.fraction},        {"delayed_update", o.delayed_update}};
 }
 
+}  // namespace
+
 Json plan_json(const Case& c) {
   const Plan& p = c.plan;
   Json json = {{"tp", p.tp},
@@ -107,6 +109,8 @@ Json plan_json(const Case& c) {
   if (p.offload.any()) json["offload"] = offload_json(p.offload);
   return json;
 }
+
+namespace {
 
 template <class Value>
 Json breakdown_json(const Breakdown& breakdown, Value value) {

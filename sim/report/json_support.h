@@ -16,6 +16,9 @@ Json or_null(const std::optional<T>& value) {
 }
 inline Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// In the form of a scenario's plan.
+Json plan_json(const Case& subject);
+
 // What the JSON of `run` says about one case.
 Json case_json(const CaseReport& report);
 

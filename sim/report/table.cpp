@@ -103,36 +103,6 @@ std::string comparison(const RunReport& report, const Terminal& terminal) {
   return text;
 }
 
-std::string spoken(Cause cause) {
-  switch (cause) {
-    case Cause::compute:
-      return "compute";
-    case Cause::launch:
-      return "waiting for kernel launches";
-    case Cause::tp_comm:
-      return "tensor-parallel comm.";
-    case Cause::cp_comm:
-      return "context-parallel comm.";
-    case Cause::ep_comm:
-      return "expert-parallel comm.";
-    case Cause::dp_comm:
-      return "data-parallel comm.";
-    case Cause::zero_comm:
-      return "ZeRO gathers";
-    case Cause::pp_comm:
-      return "pipeline transfers";
-    case Cause::bubble:
-      return "pipeline bubble";
-    case Cause::offload:
-      return "offload stall";
-    case Cause::optimizer:
-      return "optimizer";
-    case Cause::other:
-      return "other";
-  }
-  return "other";
-}
-
 std::string spoken(OffloadWait wait) {
   switch (wait) {
     case OffloadWait::copy_in:
@@ -170,7 +140,7 @@ std::string time_spent(const RunReport& report, const Terminal& terminal) {
       return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[cause]) / exact_seconds(r.step_time);
     };
     if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
-    by_case.figures.push_back(figure(report, spoken(cause), std::string(to_string(cause)), [&](const CaseReport& r) {
+    by_case.figures.push_back(figure(report, in_words(cause), std::string(to_string(cause)), [&](const CaseReport& r) {
       return Cell{percent(share(r)), share(r)};
     }));
   }

@@ -131,6 +131,14 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   return true;
 }
 
+// The planner compares plans for the same work.
+void leave_open(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
+  if (result.train.global_batch == 0) {
+    diagnostics.error(request.position, "a plan is looked for with a given batch; write train.global_batch");
+  }
+  result.open_plan = request;
+}
+
 }  // namespace
 
 template <class T>
@@ -214,7 +222,11 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
     // Gradients are not reduced in fewer bytes than the weights they are of: DDP of fp32 models sends fp32.
     result.software.gradient_bytes = std::max(result.software.gradient_bytes, element_bytes(train->precision));
     if (train->gradient_bytes) result.software.gradient_bytes = *train->gradient_bytes;
-    if (const auto plan = resolve_plan(*request, *model, *train, *cluster, result.software, diagnostics)) {
+    if (open_plans_ == OpenPlans::all || (open_plans_ == OpenPlans::automatic && request->automatic)) {
+      leave_open(*request, result, diagnostics);
+    } else if (request->automatic) {
+      diagnostics.unsupported(request->position, "plan=auto");
+    } else if (const auto plan = resolve_plan(*request, *model, *train, *cluster, result.software, diagnostics)) {
       result.plan = *plan;
       settle_batch(*request, result, diagnostics);
     }

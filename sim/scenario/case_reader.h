@@ -30,7 +30,8 @@ class ReadOnce {
 // Reads the cases of one file.
 class CaseReader {
  public:
-  explicit CaseReader(DataFolder data) : data_(std::move(data)) {}
+  explicit CaseReader(DataFolder data, OpenPlans open_plans = OpenPlans::refused)
+      : data_(std::move(data)), open_plans_(open_plans) {}
 
   // A case map with the base merged in. Everything wrong, refused, odd or assumed is reported; nullopt if anything is
   // wrong or refused. Keys of measured runs are known here but left aside.
@@ -38,6 +39,7 @@ class CaseReader {
 
  private:
   DataFolder data_;
+  OpenPlans open_plans_;
   ReadOnce<Model> models_;
   ReadOnce<ClusterDescription> clusters_;
   ReadOnce<Software> software_;

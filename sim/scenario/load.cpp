@@ -77,14 +77,15 @@ MeasuredCase read_measurement(const Node& node, const std::string& name, Diagnos
 
 }  // namespace
 
-std::optional<Scenario> read_scenario(const Node& root, const DataFolder& data, Diagnostics& diagnostics) {
+std::optional<Scenario> read_scenario(const Node& root, const DataFolder& data, Diagnostics& diagnostics,
+                                      OpenPlans open_plans) {
   const int errors_before = diagnostics.error_count();
   const std::optional<Document> document = read_document(root, diagnostics);
   if (!document) return std::nullopt;
   Scenario scenario;
   scenario.title = document->title;
   scenario.ask = document->ask;
-  CaseReader reader(data);
+  CaseReader reader(data, open_plans);
   for_each_case(*document, diagnostics, [&](const Node& node, const std::string& name) {
     Diagnostics said;
     if (std::optional<Case> read = read_case(reader, node, name, said)) scenario.cases.push_back(std::move(*read));
@@ -94,9 +95,10 @@ std::optional<Scenario> read_scenario(const Node& root, const DataFolder& data, 
   return scenario;
 }
 
-std::optional<Scenario> load_scenario(const std::string& path, const DataFolder& data, Diagnostics& diagnostics) {
+std::optional<Scenario> load_scenario(const std::string& path, const DataFolder& data, Diagnostics& diagnostics,
+                                      OpenPlans open_plans) {
   const std::optional<Node> root = config::parse_yaml_file(path, diagnostics);
-  return root ? read_scenario(*root, data, diagnostics) : std::nullopt;
+  return root ? read_scenario(*root, data, diagnostics, open_plans) : std::nullopt;
 }
 
 std::optional<MeasuredFile> load_measured(const std::string& path, const DataFolder& data, Diagnostics& diagnostics) {

@@ -17,6 +17,7 @@ struct Case {
   Plan plan;
   Software software;
   bool micro_batch_auto = false;         // the largest micro-batch that fits is still to be found
+  std::optional<PlanRequest> open_plan;  // the plan is still to be found, and this much of it is fixed
   std::vector<std::string> assumptions;  // what was filled in on the user's behalf, a sentence each
   std::vector<std::string> warnings;     // what is legal but odd; also in the loader's diagnostics
   SourcePosition position;
@@ -37,6 +38,13 @@ struct Measured {
   bool out_of_memory = false;
 };
 
+// What becomes of plans that are not complete.
+enum class OpenPlans {
+  refused,    // `plan: auto` is reported as unsupported; other plans are completed by defaults
+  automatic,  // `plan: auto` is left open (Case::open_plan); other plans are completed by defaults
+  all,        // every plan is left open: what is written is fixed
+};
+
 struct Scenario {
   std::string title;
   enum class Ask { faster, cheaper, fits } ask = Ask::faster;
@@ -48,10 +56,12 @@ struct Scenario {
 // cases. Files of measured runs load as well; what was measured is then left aside.
 //
 // Cases without a name are called "case N". At most 10,000 cases, and a base of at most 1,000 values.
-std::optional<Scenario> load_scenario(const std::string& path, const DataFolder& data, Diagnostics& diagnostics);
+std::optional<Scenario> load_scenario(const std::string& path, const DataFolder& data, Diagnostics& diagnostics,
+                                      OpenPlans open_plans = OpenPlans::refused);
 // The same from a parsed document, for scenarios made of command line flags. A document without `cases` whose `base`
 // describes a run is one case.
-std::optional<Scenario> read_scenario(const config::Node& document, const DataFolder& data, Diagnostics& diagnostics);
+std::optional<Scenario> read_scenario(const config::Node& document, const DataFolder& data, Diagnostics& diagnostics,
+                                      OpenPlans open_plans = OpenPlans::refused);
 
 // A file of measured runs. A case that needs a feature that is not built is kept aside with the reason, and so is one
 // that is faulty; neither is an error of the file.

@@ -16,6 +16,13 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 
 // Whether sharded weights are gathered in a stage's first forward pass and stay so (ZeRO-3 with a pipeline).
 bool gathers_once(const Case& subject);
+// ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others, and what keeps
+// weights gathered over a pipeline's step, accumulate and reduce in the last one.
+bool reduces_every_micro_batch(const Case& subject);
+// What the optimizer does on one rank of a stage; or with `share` of the state that is updated and `gradients` of the
+// gradients that are normed, clipped and zeroed.
+Composition optimizer_work(const Case& subject, const StageLayout& layout);
+Composition optimizer_work(const Case& subject, const StageLayout& layout, double share, double gradients);
 
 // Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
 // streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
@@ -96,7 +103,6 @@ class StepBuilder {
   Bytes gathered_bytes(const Block& block) const;
   std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
-  Composition optimizer_work(const StageLayout& layout, double share, double gradients) const;
   PerRank gather_parameters_after_step(const PerRank& after);
 
   // step_offload.cpp

@@ -5,15 +5,10 @@
 #include "sim/workload/step_builder.h"
 
 namespace foretrain {
-namespace {
 
-// ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others, and what keeps
-// weights gathered over a pipeline's step, accumulate and reduce in the last one.
 bool reduces_every_micro_batch(const Case& c) {
   return (c.plan.zero == 3 && !gathers_once(c)) || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
 }
-
-}  // namespace
 
 bool gathers_once(const Case& c) { return c.plan.zero == 3 && c.plan.pp > 1; }
 
@@ -178,8 +173,13 @@ StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& af
   return last;
 }
 
-// `share`: of the state that is updated; `gradients`: of the gradients that are normed, clipped and zeroed.
-Composition StepBuilder::optimizer_work(const StageLayout& layout, double share, double gradients) const {
+Composition optimizer_work(const Case& subject, const StageLayout& layout) {
+  const Offload& offload = subject.plan.offload;
+  return optimizer_work(subject, layout, 1.0 - offload.of_optimizer(),
+                        offload.gradients == Offload::Place::gpu ? 1.0 : 0.0);
+}
+
+Composition optimizer_work(const Case& case_, const StageLayout& layout, double share, double gradients) {
   const Plan& plan = case_.plan;
   const double held = sharded_parameters(layout, plan), experts = layout.expert_parameters();
   const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
@@ -207,9 +207,7 @@ void StepBuilder::finish_step() {
     const auto stage = static_cast<std::size_t>(step_.stage[rank]);
     std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
     if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
-    const Offload& offload = case_.plan.offload;
-    const Composition work = optimizer_work(step_.layouts[stage], 1.0 - offload.of_optimizer(),
-                                            offload.gradients == Offload::Place::gpu ? 1.0 : 0.0);
+    const Composition work = optimizer_work(case_, step_.layouts[stage]);
     const TaskId optimizer =
         add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
     step_.graph.enqueue(compute_[rank], optimizer);

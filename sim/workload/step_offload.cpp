@@ -189,7 +189,7 @@ void StepBuilder::update_streamed(const PerRank& start) {
   const double amount = layout.trained() / case_.plan.shard_ranks() * offload.of_optimizer() / pieces;
   const double state = amount * host_state_bytes(case_, layout);
   const double gradient = offload.gradients == Place::gpu ? 0 : amount * case_.software.offload.host_gradient_bytes;
-  const Composition work = optimizer_work(layout, offload.of_optimizer() / pieces, 0.0);
+  const Composition work = optimizer_work(case_, layout, offload.of_optimizer() / pieces, 0.0);
   const std::uint32_t composition = add_composition(work);
   const engine::CostId cost = constant_cost(work.total());
   const PipelineOp op{Pass::backward, -1, -1};

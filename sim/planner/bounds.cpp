@@ -1,0 +1,527 @@
+#include "sim/planner/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "sim/engine/work_duration.h"
+#include "sim/memory/ledger.h"
+#include "sim/workload/step_builder.h"
+
+namespace foretrain {
+namespace {
+
+// Where a chain of several durations is cut or joined by the engine it rounds to whole picoseconds.
+constexpr double kRounding = 1e-9;
+// Kept before they are forgotten: plans come sorted.
+constexpr std::size_t kMostCosts = 1000;
+
+Time duration(const CollectiveCost& cost, double exposed = 1.0) {
+  if (!(cost.wire_bytes.value > 0)) return to_time(cost.latency * exposed);
+  return to_time(cost.latency * exposed) + engine::work_duration(cost.wire_bytes.value * exposed, cost.cap.value);
+}
+
+// So many times a duration, but never beyond what is simulated.
+Time scaled(Time one, std::int64_t times) {
+  constexpr std::int64_t kMost = engine::kLastInstant / 64;
+  return one.ps > 0 && times > kMost / one.ps ? Time{kMost} : one * times;
+}
+
+bool same(const Block& a, const Block& b) {
+  return a.kind == b.kind && a.parameters == b.parameters && a.recomputed == b.recomputed && a.frozen == b.frozen &&
+         a.quantised == b.quantised && a.adapters == b.adapters && a.layer.index() == b.layer.index() &&
+         a.expert_parameters == b.expert_parameters;
+}
+
+bool places_alike(const Plan& a, const Plan& b) {
+  return a.tp == b.tp && a.pp == b.pp && a.vpp == b.vpp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep &&
+         a.etp == b.etp && a.order == b.order && a.schedule == b.schedule && a.layers == b.layers &&
+         a.ends_as_layers == b.ends_as_layers;
+}
+
+// Two ways through the pipeline at once: a pass may run as one with the next, and either end may begin.
+bool two_ways(const Plan& plan) {
+  return plan.schedule == PipelineSchedule::dualpipe || plan.schedule == PipelineSchedule::dualpipe_v;
+}
+
+}  // namespace
+
+PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants)
+    : case_(std::move(subject)), cluster_(cluster), constants_(constants) {
+  std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
+  for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
+  if (case_.train.clip_gradients && everyone.size() > 1) {
+    const GroupShape all = shape_of(cluster, everyone);
+    norm_ = to_time(collective_cost(Collective::all_reduce, {8.0}, all, cluster, constants).latency);
+  }
+  straggler_share_ = case_.software.jitter_per_doubling * std::log2(cluster.gpu_count());
+}
+
+// Groups that lie alike in their nodes are alike, unless a link of some node is another.
+const GroupShape& PlanBounds::shape_of_ranks(const std::vector<int>& ranks) {
+  std::vector<int> key = ranks;
+  if (case_.cluster.overrides.empty()) {
+    const int first_node = ranks.front() / case_.cluster.gpus_per_node * case_.cluster.gpus_per_node;
+    for (int& rank : key) rank -= first_node;
+  }
+  const auto known = shapes_by_ranks_.find(key);
+  if (known != shapes_by_ranks_.end()) return known->second;
+  return shapes_by_ranks_.emplace(std::move(key), shape_of(cluster_, ranks)).first->second;
+}
+
+const GroupShape& PlanBounds::shape(Purpose purpose, int stage) {
+  const Plan& plan = case_.plan;
+  const auto key = std::tuple(purpose, stage, plan.shard_ranks());
+  if (const auto known = shapes_.find(key); known != shapes_.end()) return *known->second;
+  std::vector<int> ranks;
+  if (purpose == Purpose::tensor) {
+    for (int tp = 0; tp < plan.tp; ++tp) ranks.push_back(rank_of(plan, {tp, 0, stage, 0}));
+  } else if (purpose == Purpose::context) {
+    for (int cp = 0; cp < plan.cp; ++cp) ranks.push_back(rank_of(plan, {0, 0, stage, cp}));
+  } else {
+    for (int dp = 0; dp < plan.dp; ++dp) {
+      for (int cp = 0; cp < plan.cp; ++cp) ranks.push_back(rank_of(plan, {0, dp, stage, cp}));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    const auto group = static_cast<std::size_t>(plan.shard_ranks());
+    if (purpose == Purpose::shard) {
+      ranks.resize(group);
+    } else if (purpose == Purpose::replica) {
+      std::vector<int> replicas;
+      for (std::size_t i = 0; i < ranks.size(); i += group) replicas.push_back(ranks[i]);
+      ranks = std::move(replicas);
+    }
+  }
+  return *shapes_.emplace(key, &shape_of_ranks(ranks)).first->second;
+}
+
+const GroupShape& PlanBounds::send_shape(int from, int to) {
+  const auto [known, inserted] = sends_.try_emplace({from, to});
+  if (inserted) {
+    known->second = &shape_of_ranks({rank_of(case_.plan, {0, 0, from, 0}), rank_of(case_.plan, {0, 0, to, 0})});
+  }
+  return *known->second;
+}
+
+void PlanBounds::enter_placement() {
+  placed_ = case_.plan;
+  shapes_.clear();
+  sends_.clear();
+  moments_.clear();
+  layouts_.clear();
+}
+
+void PlanBounds::enter(const Plan& plan) {
+  const bool moved = !placed_ || !places_alike(*placed_, plan);
+  const bool other_layers = moved || placed_->recompute.mode != plan.recompute.mode ||
+                            placed_->recompute.blocks != plan.recompute.blocks || layouts_.empty();
+  case_.plan = plan;
+  if (moved) enter_placement();
+  placed_ = plan;
+  if (other_layers) {
+    layouts_ = stage_layouts(case_.model, plan, case_.software, case_.train.peft);
+    kinds_.clear();
+    kind_of_stage_.clear();
+    for (int stage = 0; stage < plan.pp; ++stage) {
+      StageKind kind;
+      for (const Chunk& chunk : layouts_[static_cast<std::size_t>(stage)].chunks) {
+        std::vector<Run>& runs = kind.chunks.emplace_back();
+        for (const Block& block : chunk.blocks) {
+          if (!runs.empty() && same(runs.back().block, block)) {
+            ++runs.back().count;
+          } else {
+            runs.push_back({block, 1});
+          }
+        }
+      }
+      if (plan.tp > 1) kind.tensor = &shape(Purpose::tensor, stage);
+      if (plan.cp > 1) kind.context = &shape(Purpose::context, stage);
+      const auto alike = std::find_if(kinds_.begin(), kinds_.end(), [&kind](const StageKind& other) {
+        const auto same_runs = [](const std::vector<Run>& a, const std::vector<Run>& b) {
+          return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                            [](const Run& x, const Run& y) { return x.count == y.count && same(x.block, y.block); });
+        };
+        return other.tensor == kind.tensor && other.context == kind.context &&
+               std::equal(kind.chunks.begin(), kind.chunks.end(), other.chunks.begin(), other.chunks.end(), same_runs);
+      });
+      kind_of_stage_.push_back(static_cast<std::size_t>(alike - kinds_.begin()));
+      if (alike == kinds_.end()) kinds_.push_back(std::move(kind));
+    }
+  }
+}
+
+// A collective whose group is not known here counts as nothing.
+Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, const StageKind& kind) const {
+  const GroupShape* group = collective.purpose == Purpose::tensor    ? kind.tensor
+                            : collective.purpose == Purpose::context ? kind.context
+                                                                     : nullptr;
+  if (group == nullptr) return Time::zero();
+  const CollectiveCost cost = collective_cost(collective.op, collective.bytes, *group, cluster_, constants_);
+  double exposed = collective.exposed;
+  if (collective.beside.value > 0) {
+    exposed = std::max(exposed, 1.0 - collective.beside.value / duration(cost).seconds());
+  }
+  return duration(cost, exposed);
+}
+
+// Of one rank; the host's time counts where it is longer.
+Time PlanBounds::block_time(const BlockPass& pass, const StageKind& kind) const {
+  Time device;
+  for (const LayerStep& step : pass.steps) {
+    const Time kernels = to_time(step.compute.matmul) + to_time(step.compute.memory) + to_time(step.compute.latency);
+    device += kernels + Time::from_seconds(kernels.seconds() * straggler_share_);
+    if (step.collective) device += collective_time(*step.collective, kind);
+  }
+  return pass.steps.empty() ? device : std::max(device, to_time(pass.host));
+}
+
+Time PlanBounds::chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) const {
+  Time sum;
+  for (const Run& run : chunk) {
+    const BlockPass* work = nullptr;
+    switch (run.block.kind) {
+      case Block::Kind::embedding:
+        work = &cost_->embedding(pass);
+        break;
+      case Block::Kind::head:
+        work = &cost_->head(pass);
+        break;
+      case Block::Kind::layer:
+        work = &cost_->layer(run.block.layer, pass, run.block.recomputed);
+        break;
+    }
+    sum += block_time(*work, kind) * run.count;
+  }
+  return sum;
+}
+
+PlanBounds::PassTimes PlanBounds::pass_times(const StageKind& kind) const {
+  PassTimes times;
+  for (std::size_t c = 0; c < kind.chunks.size(); ++c) {
+    const Time forward = chunk_time(kind.chunks[c], Pass::forward, kind);
+    Time backward = chunk_time(kind.chunks[c], Pass::backward, kind);
+    if (splits_backward(case_.plan.schedule)) {
+      backward = std::min(backward, chunk_time(kind.chunks[c], Pass::input_gradient, kind) +
+                                        chunk_time(kind.chunks[c], Pass::weight_gradient, kind));
+    }
+    if (c == 0) times.first_forward = forward, times.first_backward = backward;
+    times.all += forward + backward;
+    times.last_backward += backward;
+  }
+  return times;
+}
+
+// Either copy of the model takes half of the micro-batches.
+std::int64_t PlanBounds::passes_of_a_chunk() const {
+  return micro_batches(case_.plan, case_.train) / (case_.plan.schedule == PipelineSchedule::dualpipe ? 2 : 1);
+}
+
+double PlanBounds::boundary_bytes() const {
+  const Plan& plan = case_.plan;
+  return static_cast<double>(plan.micro_batch * case_.train.seq_len / plan.cp * case_.model.hidden) *
+         element_bytes(case_.train.precision);
+}
+
+// A boundary tensor that comes in pieces is put together first.
+Time PlanBounds::gather_time(const StageKind& kind) const {
+  const Plan& plan = case_.plan;
+  if (plan.tp == 1 || plan.pp == 1 || plan.sequence_parallel || !case_.software.pipeline_scatter_gather) return {};
+  return collective_time({Purpose::tensor, Collective::all_gather, {boundary_bytes()}, 1.0, {0}}, kind);
+}
+
+Time PlanBounds::send_time(int from, int to) {
+  const bool in_pieces = case_.plan.sequence_parallel || case_.software.pipeline_scatter_gather;
+  const Bytes bytes{boundary_bytes() / (in_pieces ? case_.plan.tp : 1)};
+  return duration(collective_cost(Collective::send, bytes, send_shape(from, to), cluster_, constants_));
+}
+
+// What a stage's compute stream waits for its own sends over the step, and what it puts together of those it receives.
+Time PlanBounds::sends_of(int stage) {
+  const Plan& plan = case_.plan;
+  if (plan.pp == 1) return {};
+  Time sends, most;
+  std::int64_t received = 0;
+  for (int chunk = 0; chunk < plan.vpp; ++chunk) {
+    for (const auto& other : {next_chunk(plan, {stage, chunk}), previous_chunk(plan, {stage, chunk})}) {
+      if (!other || other->stage == stage) continue;
+      ++received;
+      if (plan.overlap.p2p || two_ways(plan)) continue;
+      const Time one = send_time(stage, other->stage);
+      sends += one;
+      most = std::max(most, one);
+    }
+  }
+  const std::int64_t m = passes_of_a_chunk();
+  return scaled(sends, m) - most +
+         scaled(gather_time(kinds_[kind_of_stage_[static_cast<std::size_t>(stage)]]), received * m);
+}
+
+CollectiveCost PlanBounds::data_cost(Purpose purpose, int stage, Collective op, Bytes bytes) {
+  const GroupShape& group = shape(purpose, stage);
+  CollectiveCost cost = collective_cost(op, bytes, group, cluster_, constants_);
+  if (case_.plan.zero == 3 && case_.software.zero3_single_network_flow && group.nodes > 1) {
+    cost.cap = std::min(cost.cap, group.ring_network / std::max(1, group.nics_per_node));
+  }
+  return cost;
+}
+
+PlanBounds::DataTimes PlanBounds::data_times(int stage) {
+  DataTimes times;
+  const Plan& plan = case_.plan;
+  const Software& software = case_.software;
+  // Where weights or gradients come and go, what is left to reduce and gather differs: it counts as nothing.
+  if (plan.data_ranks() == 1 || plan.offload.any()) return times;
+  const StageLayout& layout = layouts_[static_cast<std::size_t>(stage)];
+  const std::int64_t m = micro_batches(plan, case_.train);
+  const bool every = reduces_every_micro_batch(case_);
+  const bool serial =
+      (plan.zero == 3 && !software.zero3_overlap) || (plan.zero == 2 && !plan.overlap.grad_reduce && every);
+  const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
+  // Kernels give way to transfers beside them; where a pass is cut at collectives, these may fall together instead.
+  const bool kernels_only = plan.pp == 1 && plan.tp * plan.cp == 1 && case_.model.experts == 0 && sm_share > 0;
+
+  Time taken;
+  const auto reduction = [&](double parameters) {
+    const Bytes bytes{parameters * software.gradient_bytes};
+    Time sum;
+    const auto add = [&](Purpose purpose, Collective op, Bytes amount) {
+      const CollectiveCost cost = data_cost(purpose, stage, op, amount);
+      sum += duration(cost);
+      if (cost.wire_bytes.value > 0) taken += Time::from_seconds(sm_share * (cost.wire_bytes / cost.cap).value);
+    };
+    if (plan.zero == 0 || (plan.zero == 1 && software.zero1_all_reduce)) {
+      add(Purpose::data, Collective::all_reduce, bytes);
+    } else {
+      add(Purpose::shard, Collective::reduce_scatter, bytes);
+      if (plan.shard_ranks() < plan.data_ranks()) {
+        add(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+      }
+    }
+    return sum;
+  };
+  Time reductions, last;
+  if (plan.zero == 3) {
+    for (const Chunk& chunk : layout.chunks) {
+      for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
+        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return !same(*run, b); });
+        if (run->trained() > run->expert_parameters) {
+          const Time before = taken;
+          const Time one = reduction(run->trained() - run->expert_parameters);
+          if (&chunk == &layout.chunks.front() && run == chunk.blocks.begin()) last = one;
+          reductions += one * (end - run);
+          taken += (taken - before) * (end - run - 1);
+        }
+        run = end;
+      }
+    }
+  } else {
+    const double size = software.gradient_bucket_bytes(plan.data_ranks(), plan.overlap.grad_reduce);
+    double known = -1;
+    Time known_time, known_taken;
+    for (const GradientBucket& bucket : gradient_buckets(layout, software.gradient_bytes, size)) {
+      if (bucket.experts) continue;  // reduced by another group
+      const Time before = taken;
+      if (bucket.parameters != known) {
+        known = bucket.parameters;
+        known_time = reduction(bucket.parameters);
+        known_taken = taken - before;
+      } else {
+        taken += known_taken;
+      }
+      reductions += known_time;
+      last = bucket.chunk == 0 && bucket.block == 0 ? known_time : Time::zero();
+    }
+  }
+  const std::int64_t rounds = every ? m : 1;
+  const bool one_chunk = plan.vpp == 1 && !splits_backward(plan.schedule);
+  if (serial) {
+    times.on_compute_stream += scaled(reductions, rounds);
+  } else {
+    times.on_own_stream += scaled(reductions, rounds);
+    const bool after_all = plan.zero < 3 && !plan.overlap.grad_reduce && !every;
+    if (after_all) {
+      times.after_last_pass = reductions;
+    } else if (one_chunk) {
+      times.after_last_backward_began = reductions;
+      times.after_last_pass = last;
+    }
+    if (kernels_only && !after_all) times.taken_from_kernels += scaled(taken, rounds);
+  }
+
+  const double element = element_bytes(case_.train.precision);
+  if (plan.zero == 3 && plan.shard_ranks() > 1) {
+    Time gathers;
+    taken = {};
+    for (const Chunk& chunk : layout.chunks) {
+      for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
+        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return !same(*run, b); });
+        const CollectiveCost cost = data_cost(Purpose::shard, stage, Collective::all_gather,
+                                              {(run->parameters - run->quantised - run->expert_parameters) * element});
+        const bool thrice = run->recomputed && software.zero3_gathers_with_recompute == 3;
+        const std::int64_t times_a_step = (gathers_once(case_) ? 1 : (thrice ? 3 : 2) * m) * (end - run);
+        gathers += scaled(duration(cost), times_a_step);
+        if (cost.wire_bytes.value > 0) {
+          taken += scaled(Time::from_seconds(sm_share * (cost.wire_bytes / cost.cap).value), times_a_step);
+        }
+        run = end;
+      }
+    }
+    (software.zero3_overlap ? times.on_own_stream : times.on_compute_stream) += gathers;
+    if (kernels_only && software.zero3_overlap) times.taken_from_kernels += taken;
+  }
+  if ((plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1 && !software.zero1_return_by_broadcast) {
+    const double size = software.gradient_bucket_bytes(plan.data_ranks(), plan.overlap.grad_reduce);
+    Time gathers, known_time;
+    double known = -1;
+    for (const GradientBucket& bucket : gradient_buckets(layout, software.gradient_bytes, size)) {
+      if (bucket.experts) continue;  // reduced by another group
+      if (bucket.parameters != known) {
+        known = bucket.parameters;
+        known_time = duration(data_cost(Purpose::shard, stage, Collective::all_gather, {known * element}));
+      }
+      gathers += known_time;
+    }
+    (plan.overlap.param_gather ? times.on_own_stream : times.after_optimizer) += gathers;
+  }
+  return times;
+}
+
+void PlanBounds::enter_costs() {
+  const Plan& plan = case_.plan;
+  const CostKey key{
+      plan.tp,   plan.cp,     plan.ep, plan.etp, plan.micro_batch, plan.sequence_parallel, plan.recompute.mode,
+      plan.zero, plan.context};
+  if (costs_.size() > kMostCosts) costs_.clear();
+  std::unique_ptr<LayerCosts>& costs = costs_[key];
+  if (!costs) costs = std::make_unique<LayerCosts>(case_);
+  cost_ = costs.get();
+}
+
+Time PlanBounds::step_time(const Plan& plan) {
+  enter(plan);
+  enter_costs();
+  const Time overhead = to_time({case_.software.step_overhead_ms * 1e-3});
+  const bool staggered = is_zero_bubble(plan.schedule) && case_.software.optimizer_post_validated && plan.zero == 0;
+  const bool agrees = norm_ > Time::zero() && !staggered;
+  const bool drains = !splits_backward(plan.schedule) && !staggered;
+  std::vector<PassTimes> times;
+  for (const StageKind& kind : kinds_) times.push_back(pass_times(kind));
+
+  Time passes_end, stage_end, closing, fill, drain, first_optimizer;
+  std::vector<int> first_of_kind(kinds_.size(), -1), last_of_kind(kinds_.size());
+  for (int stage = 0; stage < plan.pp; ++stage) {
+    const auto kind = kind_of_stage_[static_cast<std::size_t>(stage)];
+    if (first_of_kind[kind] < 0) first_of_kind[kind] = stage;
+    last_of_kind[kind] = stage;
+  }
+  for (int stage = 0; stage < plan.pp; ++stage) {
+    const auto kind = kind_of_stage_[static_cast<std::size_t>(stage)];
+    // Stages of a kind differ by what is in front of them.
+    if (stage == first_of_kind[kind] || stage == last_of_kind[kind]) {
+      const DataTimes data = data_times(stage);
+      const Time busy = scaled(times[kind].all, passes_of_a_chunk()) + sends_of(stage) + data.on_compute_stream;
+      const Time optimizer = optimizer_work(case_, layouts_[static_cast<std::size_t>(stage)]).total();
+      const Time after = optimizer + data.after_optimizer + overhead;
+      if (stage == 0) first_optimizer = optimizer;
+      const Time begin = staggered ? Time::zero() : fill;
+      const Time last_pass = times[kind].last_backward + gather_time(kinds_[kind]);
+      Time end = begin + busy + std::max(data.after_last_pass, data.taken_from_kernels);
+      end = std::max(end, begin + busy - last_pass + data.after_last_backward_began);
+      if (!staggered) end = std::max(end, data.on_own_stream);
+      passes_end = std::max({passes_end, end, begin + busy + (drains ? drain : Time::zero())});
+      closing = std::max(closing, after);
+      stage_end = std::max({stage_end, (staggered ? begin + busy + optimizer + overhead : end + after)});
+      if (drains) stage_end = std::max(stage_end, begin + busy + drain + first_optimizer + overhead);
+    }
+    if (stage + 1 == plan.pp || plan.schedule == PipelineSchedule::dualpipe) continue;
+    const Time gather = gather_time(kinds_[kind]);
+    fill += times[kind].first_forward + send_time(stage, stage + 1) + (stage > 0 ? gather : Time::zero());
+    drain += times[kind].first_backward + send_time(stage + 1, stage) + gather;
+  }
+  const Time bound = agrees ? std::max(stage_end, passes_end + norm_ + closing) : stage_end;
+  return Time{static_cast<std::int64_t>(static_cast<double>(bound.ps) * (1.0 - kRounding))};
+}
+
+// Moments of a stage at which much is held: most forward passes open, and most of these and of the weight gradients
+// that are owed together. The true peak is at one of them, or higher.
+std::vector<PlanBounds::Moment> PlanBounds::full_moments(int stage, std::int64_t micro_batches) const {
+  const Plan& plan = case_.plan;
+  Moment now;
+  now.open.resize(static_cast<std::size_t>(plan.vpp));
+  now.owed = now.open;
+  // A stage warms up at least as long as under 1F1B; what it is late by depends on its passes.
+  if (made_to_measure(plan.schedule)) {
+    now.open[0] = static_cast<double>(std::min<std::int64_t>(plan.pp - stage, micro_batches));
+    return {now};
+  }
+  std::vector<Moment> moments(2, now);
+  std::array<double, 2> most = {0, 0};
+  double open = 0, owed = 0;
+  std::array<bool, 2> just_forward = {false, false};  // nothing has come after the moment
+  for (const PipelineOp& op : pipeline_order(plan, stage, micro_batches, {})) {
+    const auto chunk = static_cast<std::size_t>(op.chunk);
+    if (op.pass == Pass::forward) {
+      ++now.open[chunk];
+      ++open;
+      now.forward = op.chunk;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const double held = i == 0 ? open : open + owed;
+        just_forward[i] = held > most[i];
+        if (!just_forward[i]) continue;
+        most[i] = held;
+        moments[i] = now;
+      }
+      continue;
+    }
+    if (op.pass != Pass::weight_gradient) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (just_forward[i]) moments[i].backward = op.chunk;
+      }
+      --now.open[chunk];
+      --open;
+    }
+    const double more_owed = op.pass == Pass::input_gradient ? 1 : op.pass == Pass::weight_gradient ? -1 : 0;
+    now.owed[chunk] += more_owed;
+    owed += more_owed;
+    just_forward = {false, false};
+  }
+  return moments;
+}
+
+Bytes PlanBounds::memory(const Plan& plan) {
+  enter(plan);
+  const std::int64_t m = micro_batches(plan, case_.train);
+  const auto [known, inserted] = moments_.try_emplace(m);
+  if (inserted) {
+    known->second.push_back(full_moments(0, m));
+    if (plan.pp > 1) known->second.push_back(full_moments(plan.pp - 1, m));
+  }
+  const std::vector<StageMemory> memories = stage_memories(case_, {layouts_.front(), layouts_.back()});
+  Bytes most;
+  for (std::size_t end = 0; end < known->second.size(); ++end) {
+    const StageMemory& memory = memories[end];
+    const auto note = [&](const MemoryParts& parts) {
+      most = std::max(most, with_fragments(parts, case_.software.activation_fragmentation));
+    };
+    MemoryParts stepping = memory.always;
+    stepping.optimizer_extra = memory.optimizer_extra;
+    note(stepping);
+    for (const Moment& moment : known->second[end]) {
+      MemoryParts now = memory.always;
+      now.gathered_parameters = memory.gathered;
+      for (std::size_t c = 0; c < moment.open.size(); ++c) {
+        now.activations += memory.chunks[c].kept * moment.open[c] + memory.chunks[c].deferred * moment.owed[c];
+      }
+      now.logits = memory.chunks[static_cast<std::size_t>(moment.forward)].logits;
+      note(now);
+      if (!moment.backward) continue;
+      now.logits = {};
+      now.working_set = memory.chunks[static_cast<std::size_t>(*moment.backward)].backward_working;
+      note(now);
+    }
+  }
+  return most + outside_the_allocator(case_);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "sim/analysis/case_report.h"
+#include "sim/workload/layer_cost.h"
+
+namespace foretrain {
+
+// What can be said of plans without simulating them: no step of a plan takes less time or memory than its bounds say.
+//
+// Time: on the busiest stage the passes of all micro-batches run one after the other, with their collectives on idle
+// links and the sends that hold them up; before them the first micro-batch has come through the stages in front, after
+// them the last one goes back through these, and then come the agreement on the norm, the optimizer and the fixed cost
+// of a step. Data-parallel traffic is a second chain, on a stream of its own. Nothing in a simulation runs faster than
+// alone, so both are lower bounds; the waits that stages, links and GPUs cause each other are what simulation adds.
+//
+// Memory: the static bytes, and the activations in flight when most forward passes of a stage are open.
+//
+// Not to be used by two threads at once. Meant for plans that follow each other and differ little.
+class PlanBounds {
+ public:
+  // `subject`: as_simulated(); its plan does not matter. The references must outlive the bounds.
+  PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants);
+
+  Time step_time(const Plan& plan);
+  Bytes memory(const Plan& plan);
+
+ private:
+  // Blocks of a chunk that are alike and follow each other.
+  struct Run {
+    Block block;
+    std::int64_t count = 1;
+  };
+  // Stages that hold the same and whose groups lie alike.
+  struct StageKind {
+    std::vector<std::vector<Run>> chunks;
+    const GroupShape *tensor = nullptr, *context = nullptr;
+  };
+  struct PassTimes {
+    Time first_forward, first_backward;  // of the first chunk
+    Time all, last_backward;             // of all chunks, and the backward passes of these
+  };
+  // Data-parallel traffic of one stage on idle links.
+  struct DataTimes {
+    Time on_compute_stream, on_own_stream;  // of the whole step, before the optimizer
+    Time after_last_backward_began;         // of these on their own stream: what the last backward pass makes
+    Time after_last_pass;                   // and what cannot start before it has ended
+    Time after_optimizer;
+    Time taken_from_kernels;
+  };
+
+  // By chunk, the forward passes that are open and the weight gradients that are owed when a forward pass begins; and
+  // the chunk of the backward pass that comes next, if one does.
+  struct Moment {
+    std::vector<double> open, owed;
+    int forward = 0;
+    std::optional<int> backward;
+  };
+
+  void enter(const Plan& plan);
+  void enter_placement();
+  void enter_costs();
+  const GroupShape& shape_of_ranks(const std::vector<int>& ranks);
+  const GroupShape& shape(Purpose purpose, int stage);
+  const GroupShape& send_shape(int from, int to);
+  Time send_time(int from, int to);
+  Time collective_time(const LayerStep::GroupCollective& collective, const StageKind& kind) const;
+  Time block_time(const BlockPass& pass, const StageKind& kind) const;
+  Time chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) const;
+  PassTimes pass_times(const StageKind& kind) const;
+  Time gather_time(const StageKind& kind) const;
+  Time sends_of(int stage);
+  CollectiveCost data_cost(Purpose purpose, int stage, Collective op, Bytes bytes);
+  DataTimes data_times(int stage);
+  std::vector<Moment> full_moments(int stage, std::int64_t micro_batches) const;
+  double boundary_bytes() const;
+  std::int64_t passes_of_a_chunk() const;
+
+  Case case_;
+  const Cluster& cluster_;
+  const CollectiveConstants& constants_;
+  Time norm_;
+  double straggler_share_;
+  std::map<std::vector<int>, GroupShape> shapes_by_ranks_;
+
+  // Kept from plan to plan, each with what it depends on.
+  std::optional<Plan> placed_;  // the ranks lie as in this plan
+  std::map<std::tuple<Purpose, int, int>, const GroupShape*> shapes_;
+  std::map<std::pair<int, int>, const GroupShape*> sends_;
+  std::vector<StageLayout> layouts_;
+  std::vector<StageKind> kinds_;
+  std::vector<std::size_t> kind_of_stage_;
+  using CostKey = std::tuple<int, int, int, int, std::int64_t, bool, Recompute::Mode, int, ContextParallel>;
+  std::map<CostKey, std::unique_ptr<LayerCosts>> costs_;
+  const LayerCosts* cost_ = nullptr;
+  std::map<std::int64_t, std::vector<std::vector<Moment>>> moments_;  // by micro-batches; of the first and last stage
+};
+
+}  // namespace foretrain

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "sim/analysis/case_report.h"
+
+namespace foretrain {
+
+// How many plans there are and what became of them.
+struct SearchCounts {
+  std::int64_t legal = 0;          // the size of the space
+  std::int64_t beyond_memory = 0;  // their static bytes and activations in flight alone do not fit
+  std::int64_t too_slow = 0;       // cannot be faster than those found, whatever their waits
+  std::int64_t simulated = 0;
+  std::int64_t did_not_fit = 0;  // of the simulated
+};
+
+struct RankedPlan {
+  CaseReport report;
+  // What it spends more on than the best plan, and how much; none for the best.
+  std::optional<Cause> slower_by;
+  Time more;
+};
+
+// The plan that would be faster than all that fit by a percent or more, for the fewest bytes; of the few dozen nearest
+// whose bounds allow it.
+struct NearestMiss {
+  Plan plan;
+  Bytes missing;
+  Time step_time;
+};
+
+struct PlanAnswer {
+  Case subject;
+  std::vector<RankedPlan> best;  // fastest first; equals in the order of PlanChoice
+  std::optional<NearestMiss> nearest_miss;
+  SearchCounts counts;
+  bool complete = true;  // false if the search was stopped: a faster plan may exist
+};
+
+struct PlannerOptions {
+  std::size_t top = 5;
+  int threads = 1;
+  const std::atomic<bool>* stop = nullptr;  // once set, the best so far is the answer
+  // Called now and then from the calling thread: what has been done, and the best time so far (zero: none).
+  std::function<void(const SearchCounts&, Time)> progress = {};
+};
+
+// The fastest plans for a case whose plan is open (Case::open_plan says what is fixed of it); the same as if every plan
+// of the space were simulated, and the same for any number of threads. nullopt if no plan is legal; why is reported.
+std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& environment, const PlannerOptions& options,
+                                     Diagnostics& diagnostics);
+
+}  // namespace foretrain

@@ -1,0 +1,102 @@
+#include "sim/planner/scale.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace foretrain {
+namespace {
+
+std::string first_error(const Diagnostics& said) {
+  for (const Diagnostic& d : said.all()) {
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
+  }
+  return "no legal plan";
+}
+
+// The case on so many GPUs, without a plan yet. nullopt (and why) if the machine or the batch does not divide.
+std::optional<Case> resized(const Case& subject, int gpus, bool weak, std::string& why_not) {
+  Case c = subject;
+  const int per_node = c.cluster.gpus_per_node;
+  if (gpus > per_node && gpus % per_node != 0) {
+    why_not = fmt::format("{} GPUs are no whole nodes of {}", gpus, per_node);
+  } else if (gpus > per_node && c.cluster.nics == 0) {
+    why_not = "the node has no NICs to reach others";
+  } else if (weak && c.train.global_batch * gpus % subject.cluster.gpus != 0) {
+    why_not = fmt::format("global_batch {} does not divide over {} GPUs", c.train.global_batch, subject.cluster.gpus);
+  }
+  if (!why_not.empty()) return std::nullopt;
+  c.cluster.gpus = gpus;
+  if (weak) c.train.global_batch = c.train.global_batch * gpus / subject.cluster.gpus;
+  return c;
+}
+
+void choose_plan(Case& c, const Environment& environment, const PlannerOptions& search, ScalePoint& point) {
+  Diagnostics said;
+  if (c.open_plan->automatic) {
+    PlannerOptions best = search;
+    best.top = 1;
+    const auto answer = find_plans(c, environment, best, said);
+    if (!answer) {
+      point.why_not = first_error(said);
+    } else if (answer->best.empty()) {
+      point.why_not = "no plan fits";
+    } else {
+      point.report = answer->best.front().report;
+    }
+    return;
+  }
+  PlanRequest request = *c.open_plan;
+  request.dp.reset();
+  const auto plan = resolve_plan(request, c.model, c.train, c.cluster, c.software, said);
+  if (!plan) {
+    point.why_not = first_error(said);
+    return;
+  }
+  c.plan = *plan;
+  c.micro_batch_auto = !request.micro_batch;
+  c.open_plan.reset();
+  try {
+    point.report = simulate_case(c, environment, {.with_advice = false});
+  } catch (const std::overflow_error& e) {
+    point.why_not = e.what();
+  }
+}
+
+// Seconds that a GPU spends on a sequence.
+double per_sequence(const CaseReport& r, Time part) {
+  return part.seconds() * r.subject.plan.gpus() / static_cast<double>(r.subject.train.global_batch);
+}
+
+void compare(ScalePoint& point, const CaseReport& base) {
+  const CaseReport& r = *point.report;
+  point.efficiency = r.tokens_per_second_per_gpu / base.tokens_per_second_per_gpu;
+  double most = 0;
+  for (std::size_t cause = 0; cause < kCauses; ++cause) {
+    const double more = per_sequence(r, r.breakdown.parts[cause]) - per_sequence(base, base.breakdown.parts[cause]);
+    if (more <= most) continue;
+    most = more;
+    point.bent_by = static_cast<Cause>(cause);
+  }
+  point.bent_share = most / per_sequence(r, r.step_time);
+}
+
+}  // namespace
+
+std::vector<ScalePoint> scale(const Case& subject, const Environment& environment, const ScaleOptions& options) {
+  std::vector<ScalePoint> points;
+  std::optional<std::size_t> base;
+  for (int gpus : options.gpus) {
+    ScalePoint& point = points.emplace_back();
+    point.gpus = gpus;
+    if (auto c = resized(subject, gpus, options.weak, point.why_not)) {
+      choose_plan(*c, environment, options.search, point);
+    }
+    if (!point.report) continue;
+    if (!base) base = points.size() - 1;
+    compare(points.back(), *points[*base].report);
+  }
+  return points;
+}
+
+}  // namespace foretrain

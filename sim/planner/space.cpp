@@ -1,0 +1,216 @@
+#include "sim/planner/space.h"
+
+#include <algorithm>
+
+namespace foretrain {
+namespace {
+
+// A replica's batch is not cut into larger micro-batches than anybody runs.
+constexpr std::int64_t kLargestMicroBatch = 1024;
+
+std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 1; i <= std::min(n, most); ++i) {
+    if (n % i == 0) result.push_back(i);
+  }
+  return result;
+}
+
+std::vector<std::int64_t> fixed_or(const std::optional<std::int64_t>& fixed, std::vector<std::int64_t> open) {
+  return fixed ? std::vector{*fixed} : std::move(open);
+}
+
+std::vector<PipelineSchedule> schedules(const Case& c, const PlanRequest& fixed, std::int64_t pp) {
+  if (fixed.schedule) return {*fixed.schedule};
+  if (pp == 1) return {PipelineSchedule::one_f_one_b};
+  std::vector<PipelineSchedule> open = {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved};
+  // A framework that checks the norm after the step does so for its zero-bubble schedules.
+  if (c.software.optimizer_post_validated) {
+    for (auto zero_bubble :
+         {PipelineSchedule::zero_bubble, PipelineSchedule::zero_bubble_2p, PipelineSchedule::zero_bubble_v}) {
+      open.push_back(zero_bubble);
+    }
+  }
+  return open;
+}
+
+// Chunks of a stage under a schedule.
+std::vector<std::int64_t> chunks(const Case& c, const PlanRequest& fixed, std::int64_t pp, PipelineSchedule schedule) {
+  if (fixed.vpp) return {*fixed.vpp};
+  if (goes_there_and_back(schedule)) return {2};
+  if (schedule != PipelineSchedule::interleaved) return {1};
+  const std::int64_t layers = c.model.layers / pp;
+  std::vector<std::int64_t> open = divisors(layers, layers);
+  std::erase(open, 1);
+  return open;
+}
+
+// Ranks that experts are spread over.
+std::vector<std::int64_t> expert_degrees(const Case& c, const PlanRequest& fixed, std::int64_t pp) {
+  return fixed_or(fixed.ep,
+                  c.model.experts > 0 ? divisors(c.cluster.gpus / pp, c.model.experts) : std::vector<std::int64_t>{1});
+}
+
+// Members of a data-parallel group that lie in the node of the first.
+std::int64_t group_within_node(const Case& c, const Plan& plan) {
+  const auto node = [&c](int rank) { return rank / c.cluster.gpus_per_node; };
+  std::int64_t members = 0;
+  for (int dp = 0; dp < plan.dp; ++dp) {
+    for (int cp = 0; cp < plan.cp; ++cp) members += node(rank_of(plan, {0, dp, 0, cp})) == 0;
+  }
+  return members;
+}
+
+}  // namespace
+
+PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
+  const auto take = [](auto& into, const auto& from) {
+    if (from) into = from;
+  };
+  take(request.tp, over.tp);
+  take(request.pp, over.pp);
+  take(request.vpp, over.vpp);
+  take(request.dp, over.dp);
+  take(request.cp, over.cp);
+  take(request.ep, over.ep);
+  take(request.etp, over.etp);
+  take(request.expert_dispatch, over.expert_dispatch);
+  take(request.expert_imbalance, over.expert_imbalance);
+  take(request.overlap_ep, over.overlap_ep);
+  take(request.zero, over.zero);
+  take(request.shard_group, over.shard_group);
+  take(request.micro_batch, over.micro_batch);
+  take(request.ends_as_layers, over.ends_as_layers);
+  take(request.layers, over.layers);
+  take(request.context, over.context);
+  take(request.sequence_parallel, over.sequence_parallel);
+  take(request.overlap_grad_reduce, over.overlap_grad_reduce);
+  take(request.overlap_param_gather, over.overlap_param_gather);
+  take(request.overlap_tp, over.overlap_tp);
+  take(request.overlap_p2p, over.overlap_p2p);
+  take(request.schedule, over.schedule);
+  take(request.recompute, over.recompute);
+  take(request.order, over.order);
+  take(request.offload, over.offload);
+  for (const auto& [key, position] : over.positions) request.positions[key] = position;
+  request.automatic = false;
+  return request;
+}
+
+PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
+  PlanRequest request = fixed;
+  request.automatic = request.micro_batch_auto = false;
+  request.tp = choice.tp;
+  request.cp = choice.cp;
+  request.pp = choice.pp;
+  request.ep = choice.ep;
+  request.vpp = choice.vpp;
+  request.schedule = choice.schedule;
+  if (choice.stages_within_replicas) request.order = {"tp", "cp", "ep", "pp", "dp"};
+  request.zero = choice.zero;
+  request.shard_group = choice.shard_group == 0 ? std::nullopt : std::optional(choice.shard_group);
+  request.micro_batch = choice.micro_batch;
+  request.sequence_parallel = choice.sequence_parallel;
+  if (!fixed.recompute) request.recompute = Recompute{choice.recompute, choice.blocks, {}};
+  return request;
+}
+
+PlanSpace::PlanSpace(const Case& subject) : case_(subject), fixed_(subject.open_plan.value_or(PlanRequest{})) {
+  const std::int64_t gpus = subject.cluster.gpus;
+  for (std::int64_t tp : fixed_or(fixed_.tp, divisors(gpus, gpus))) {
+    for (std::int64_t cp : fixed_or(fixed_.cp, divisors(gpus / std::min(tp, gpus), gpus))) {
+      for (std::int64_t pp : fixed_or(fixed_.pp, divisors(gpus, std::min(gpus, subject.model.layers)))) {
+        if (gpus % tp != 0 || gpus / tp % cp != 0 || gpus / tp / cp % pp != 0) continue;
+        for (PipelineSchedule schedule : schedules(subject, fixed_, pp)) {
+          for (std::int64_t vpp : chunks(subject, fixed_, pp, schedule)) {
+            for (std::int64_t ep : expert_degrees(subject, fixed_, pp)) {
+              PlanChoice family;
+              family.ep = ep;
+              family.tp = tp, family.cp = cp, family.pp = pp, family.vpp = vpp, family.schedule = schedule;
+              add_family(family);
+              const bool several = pp > 1 && tp * cp * pp < gpus && subject.cluster.nodes() > 1;
+              if (!several || fixed_.order) continue;
+              family.stages_within_replicas = true;
+              add_family(family);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// With the micro-batch left open, the rules that look at it are left aside.
+void PlanSpace::add_family(const PlanChoice& choice) {
+  PlanRequest request = request_of(choice, fixed_);
+  request.micro_batch.reset();
+  request.micro_batch_auto = true;
+  request.zero = fixed_.zero;
+  request.shard_group = fixed_.shard_group;
+  request.recompute = fixed_.recompute;
+  // Some models need sequence parallelism, some batches forbid it.
+  for (bool sequence : {false, true}) {
+    request.sequence_parallel = fixed_.sequence_parallel.value_or(sequence);
+    Diagnostics said;
+    if (resolve_plan(request, case_.model, case_.train, case_.cluster, case_.software, said)) {
+      families_.push_back(choice);
+      return;
+    }
+    if (refusal_.all().empty()) refusal_ = said;
+  }
+}
+
+std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
+  Diagnostics said;
+  return resolve_plan(request_of(choice, fixed_), case_.model, case_.train, case_.cluster, case_.software, said);
+}
+
+void PlanSpace::for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const {
+  PlanChoice choice = families_[family];
+  std::vector<bool> sequence_parallel = {false};
+  if (choice.tp > 1) sequence_parallel.push_back(true);
+  if (fixed_.sequence_parallel) sequence_parallel = {*fixed_.sequence_parallel};
+  std::vector<Recompute> recompute = {{Recompute::Mode::none, 0}, {Recompute::Mode::full, 0}};
+  // Elsewhere selective recompute has nothing to do again: flash kernels keep no scores.
+  if (case_.train.attention == AttentionKernel::standard || case_.software.selective_is_every_other_layer) {
+    recompute.push_back({Recompute::Mode::selective, 0});
+  }
+  if (fixed_.recompute) recompute = {*fixed_.recompute};
+  const std::int64_t dp = case_.cluster.gpus / (choice.tp * choice.cp * choice.pp);
+  const std::int64_t batch = case_.train.global_batch / dp;
+
+  std::optional<std::int64_t> group;  // within a node; the same for all of the family
+
+  // Values that this plan would not use make the same plan as others.
+  const auto try_choice = [&] {
+    const std::optional<Plan> plan = plan_of(choice);
+    if (!plan || layer_passes(*plan, case_.model, case_.train) > kMostLayerPasses ||
+        (!fixed_.zero && plan->zero != choice.zero) ||
+        (!fixed_.sequence_parallel && plan->sequence_parallel != choice.sequence_parallel) ||
+        (!fixed_.shard_group && plan->shard_group != choice.shard_group)) {
+      return false;
+    }
+    visit(choice, *plan);
+    return true;
+  };
+  for (std::int64_t micro_batch : fixed_or(fixed_.micro_batch, divisors(batch, kLargestMicroBatch))) {
+    choice.micro_batch = micro_batch;
+    for (const Recompute& again : recompute) {
+      choice.recompute = again.mode;
+      choice.blocks = again.blocks;
+      for (bool sequence : sequence_parallel) {
+        choice.sequence_parallel = sequence;
+        for (std::int64_t zero : fixed_or(fixed_.zero, {0, 1, 2, 3})) {
+          choice.zero = zero;
+          choice.shard_group = fixed_.shard_group.value_or(0);
+          if (!try_choice() || zero == 0 || fixed_.shard_group || case_.cluster.nodes() == 1) continue;
+          if (!group) group = group_within_node(case_, *plan_of(choice));
+          choice.shard_group = *group;
+          if (*group > 1) try_choice();
+        }
+      }
+    }
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+
+namespace foretrain {
+
+// What was asked for, with what `over` says in place of what `request` says.
+PlanRequest with_fixed(PlanRequest request, const PlanRequest& over);
+
+// One plan of a search: what the search varies, in the order that decides between equals. Fixed values stand in the
+// request it was made from.
+struct PlanChoice {
+  std::int64_t tp = 1, cp = 1, pp = 1, vpp = 1, ep = 1;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  bool stages_within_replicas = false;  // order tp-cp-ep-pp-dp rather than the request's
+  std::int64_t zero = 0, shard_group = 0, micro_batch = 1;
+  bool sequence_parallel = false;
+  Recompute::Mode recompute = Recompute::Mode::none;
+  std::int64_t blocks = 0;
+
+  auto operator<=>(const PlanChoice&) const = default;
+};
+PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed);
+
+// The plans that a search looks at: every degree of parallelism that divides the GPUs, chunks that divide a stage's
+// layers, micro-batches that divide a replica's batch, the schedules the framework is known to run, ZeRO over all
+// data-parallel ranks or those of a node. What is legal is for resolve_plan() to say.
+class PlanSpace {
+ public:
+  // `subject.open_plan` is what is fixed. The case must outlive the space.
+  explicit PlanSpace(const Case& subject);
+
+  // Plans whose ranks lie alike; each of them legal by itself, as far as that can be said without its other values.
+  // Families of the same tensor and context parallelism follow each other.
+  std::size_t families() const { return families_.size(); }
+  bool continues(std::size_t family) const {  // the same as in the family before
+    return family > 0 && family < families_.size() && families_[family].tp == families_[family - 1].tp &&
+           families_[family].cp == families_[family - 1].cp;
+  }
+  // Calls visit(choice, plan) for every legal plan of a family, each distinct plan once.
+  void for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const;
+  std::optional<Plan> plan_of(const PlanChoice& choice) const;
+  // What resolve_plan() said of the first family if no family is legal.
+  const Diagnostics& refusal() const { return refusal_; }
+
+ private:
+  void add_family(const PlanChoice& choice);
+
+  const Case& case_;
+  PlanRequest fixed_;
+  std::vector<PlanChoice> families_;
+  Diagnostics refusal_;
+};
+
+}  // namespace foretrain

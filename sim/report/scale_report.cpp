@@ -1,0 +1,62 @@
+#include "sim/report/scale_report.h"
+
+#include <fmt/format.h>
+
+#include "sim/report/describe.h"
+#include "sim/report/figures.h"
+#include "sim/report/json_support.h"
+
+namespace foretrain::report {
+
+std::string scale_json(const std::string& title, std::span<const ScaledCase> cases, bool weak) {
+  Json json{{"schema", 1}, {"title", title}, {"scaling", weak ? "weak" : "strong"}, {"cases", Json::array()}};
+  for (const ScaledCase& c : cases) {
+    Json points = Json::array();
+    for (const ScalePoint& point : c.points) {
+      const bool known = point.report.has_value();
+      points.push_back({{"gpus", point.gpus},
+                        {"efficiency", known ? Json(point.efficiency) : Json(nullptr)},
+                        {"bent_by", point.bent_by ? Json(to_string(*point.bent_by)) : Json(nullptr)},
+                        {"bent_share", point.bent_by ? Json(point.bent_share) : Json(nullptr)},
+                        {"why_not", or_null(point.why_not)},
+                        {"report", known ? case_json(*point.report) : Json(nullptr)}});
+    }
+    json["cases"].push_back({{"name", c.name}, {"points", std::move(points)}});
+  }
+  return dumped(json);
+}
+
+std::string scale_table(const std::string& title, std::span<const ScaledCase> cases, bool weak,
+                        const Terminal& terminal) {
+  std::string text = styled(printable(title), Style::bold, terminal) + "\n";
+  for (const ScaledCase& c : cases) {
+    text += "\n" + styled(printable(c.name), Style::bold, terminal) +
+            (weak ? ": the batch grows with the GPUs\n" : ": the same batch on all sizes\n");
+    TextTable table({"GPUs", "batch", "step time", "tokens/s", "per GPU", "MFU", "fits", "efficiency", "bent by"});
+    table.align_left(8);
+    std::string notes;
+    for (const ScalePoint& point : c.points) {
+      const std::string gpus = fmt::format("{}", point.gpus);
+      if (!point.report) {
+        table.add({{gpus}, {""}, {"-"}, {""}, {""}, {""}, {""}, {""}, {""}});
+        notes += wrapped(fmt::format("{} GPUs: {}", gpus, printable(point.why_not)), terminal.width, 2) + "\n";
+        continue;
+      }
+      const CaseReport& r = *point.report;
+      table.add({{gpus},
+                 {fmt::format("{}", r.subject.train.global_batch)},
+                 {duration(r.step_time)},
+                 {grouped(r.tokens_per_second)},
+                 {grouped(r.tokens_per_second_per_gpu)},
+                 {percent(r.mfu)},
+                 {r.fits ? "yes" : "NO", r.fits ? Style::plain : Style::bad},
+                 {percent(point.efficiency)},
+                 {point.bent_by ? fmt::format("{} (+{})", in_words(*point.bent_by), percent(point.bent_share)) : ""}});
+      notes += wrapped(fmt::format("{} GPUs: {}", gpus, describe_plan(r.subject)), terminal.width, 2) + "\n";
+    }
+    text += table.text(terminal) + notes;
+  }
+  return text;
+}
+
+}  // namespace foretrain::report

@@ -1,0 +1,90 @@
+// The commands that look for plans, from outside.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+using namespace foretrain::testing;
+using nlohmann::json;
+
+namespace {
+
+const char* const kSmall =
+    "base:\n"
+    "  model: {arch: llama, layers: 4, hidden: 256, heads: 4, ffn: 512, vocab: 1024}\n"
+    "  train: {seq_len: 256, global_batch: 16, precision: bf16}\n"
+    "  software: megatron-core\n"
+    "  cluster: {gpu: a100-sxm4-40gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}\n";
+
+}  // namespace
+
+TEST_CASE("plans are found, the same for any number of threads, as they were before") {
+  const std::string expected = read_file(FORETRAIN_SOURCE_DIR "/tests/golden/plan/which-plan.json");
+  for (const char* threads : {"1", "3"}) {
+    const Outcome o = run_program(std::string("plan scenarios/which-plan.yaml --case PCIe --top 2 --json - --threads ") +
+                                  threads);
+    CHECK(o.status == 0);
+    CHECK(o.out == expected);
+  }
+}
+
+TEST_CASE("plan: auto is planned by run, and the answer says so") {
+  const Folder folder;
+  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: auto\n");
+  const Outcome found = run_program("plan '" + (folder / "s.yaml") + "' --json -");
+  const Outcome ran = run_program("run '" + (folder / "s.yaml") + "' --json -");
+  REQUIRE(found.status == 0);
+  REQUIRE(ran.status == 0);
+  const json best = json::parse(found.out)["cases"][0]["plans"][0], answer = json::parse(ran.out)["cases"][0];
+  CHECK(best["step_time_ps"] == answer["step_time_ps"]);
+  CHECK(best["plan"] == answer["plan"]);
+  CHECK(contains(answer["assumptions"].dump(), "plan: auto is the fastest of"));
+}
+
+TEST_CASE("what is fixed on the command line stays fixed") {
+  const Folder folder;
+  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {zero: 1}\n");
+  const Outcome o = run_program("plan '" + (folder / "s.yaml") + "' --fix tp=2,recompute=full --top 3 --json -");
+  REQUIRE(o.status == 0);
+  for (const json& found : json::parse(o.out)["cases"][0]["plans"]) {
+    CHECK(found["plan"]["tp"] == 2);
+    CHECK(found["plan"]["zero"] == 1);
+    CHECK(found["plan"]["recompute"] == "full");
+  }
+  CHECK(contains(run_program("plan '" + (folder / "s.yaml") + "'").out, "legal plans"));
+}
+
+TEST_CASE("wrong questions about plans are refused") {
+  const Folder folder;
+  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: auto\n");
+  const std::string plan = "plan '" + (folder / "s.yaml") + "' ";
+  for (const char* flags : {"--fix tp", "--fix tp=3", "--fix tpp=2", "--max-memory much", "--top 0", "--case nobody"}) {
+    CAPTURE(flags);
+    const Outcome o = run_program(plan + flags);
+    CHECK(o.status == 2);
+    CHECK(o.out.empty());
+    CHECK(!o.err.empty());
+  }
+  write_file(folder / "open.yaml",
+             "base: {model: llama-2-7b, cluster: {node: dgx-a100-80g}, plan: auto, software: deepspeed}\n");
+  CHECK(contains(run_program("run '" + (folder / "open.yaml") + "'").err, "write train.global_batch"));
+}
+
+TEST_CASE("scaling curves keep or grow the batch") {
+  const Folder folder;
+  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {zero: 1, micro_batch: 2}\n");
+  const std::string scale = "scale '" + (folder / "s.yaml") + "' --gpus 1,2,4 --json - ";
+  const json strong = json::parse(run_program(scale).out)["cases"][0]["points"];
+  const json weak = json::parse(run_program(scale + "--weak").out)["cases"][0]["points"];
+  REQUIRE(strong.size() == 3);
+  CHECK(strong[0]["efficiency"] == 1.0);
+  CHECK(strong[2]["report"]["train"]["global_batch"] == 16);
+  CHECK(weak[0]["report"]["train"]["global_batch"] == 4);
+  CHECK(strong[2]["report"]["step_time_ps"] == weak[2]["report"]["step_time_ps"]);
+  CHECK(strong[2]["efficiency"] < 1.0);
+  CHECK(weak[2]["efficiency"] > strong[2]["efficiency"]);
+  CHECK(run_program("scale '" + (folder / "s.yaml") + "'").status == 2);
+  CHECK(run_program("scale '" + (folder / "s.yaml") + "' --gpus 4,x").status == 2);
+}

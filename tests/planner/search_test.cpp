@@ -1,0 +1,170 @@
+// Searches against exhaustive simulation of their spaces, over random small problems.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <tuple>
+
+#include "sim/planner/bounds.h"
+#include "sim/planner/planner.h"
+#include "sim/planner/space.h"
+#include "tests/support/cases.h"
+
+using namespace foretrain;
+using foretrain::testing::case_of;
+using foretrain::testing::environment;
+
+namespace {
+
+class Problems {
+ public:
+  explicit Problems(std::uint32_t seed) : random_(seed) {}
+
+  Case next() {
+    const int heads = pick({2, 4});
+    const std::string arch = pick({"gpt", "llama", "llama", "moe"});
+    const std::string experts = arch == "moe" ? ", experts: 4, top_k: 2, expert_ffn: 256" : "";
+    const std::string model = fmt::format(
+        "{{arch: {}, layers: {}, hidden: {}, heads: {}, ffn: {}, vocab: {}, max_positions: 512, tied_embeddings: "
+        "{}{}}}",
+        arch, pick({2, 3, 4}), heads * pick({64, 128}), heads, pick({512, 1024}), pick({1024, 32000}),
+        pick({"true", "false"}), experts);
+    const std::string cluster = pick(
+        {"{gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}",
+         "{gpu: a100-pcie-40gb, gpus: 4, gpus_per_node: 4, intra: pcie}",
+         "{gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 200, net: infiniband}",
+         "{gpu: h100-sxm5-80gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 100, net: roce}",
+         "{gpu: rtx-4090-24gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 10, net: ethernet}"});
+    const std::string software = pick({"megatron-core", "megatron-lm", "deepspeed", "torch-fsdp", "torch-ddp"});
+    Case c = case_of(fmt::format(
+        "model: {}\ncluster: {}\nsoftware: {}\ntrain: {{seq_len: {}, global_batch: {}, "
+        "precision: {}, attention: {}, peft: {}}}",
+        model, cluster, software, pick({128, 256, 512}), pick({8, 16}), pick({"bf16", "fp16"}),
+        pick({"flash2", "standard"}), arch == "moe" ? "none" : pick({"none", "none", "{kind: lora, rank: 8}"})));
+    c.train.clip_gradients = pick({true, true, false});
+    c.open_plan = PlanRequest{};
+    if (pick({0, 1}) == 1) c.open_plan->overlap_grad_reduce = pick({true, false});
+    if (pick({0, 1}) == 1) c.open_plan->overlap_p2p = pick({true, false});
+    return c;
+  }
+
+ private:
+  template <class T>
+  T pick(std::initializer_list<T> values) {
+    return values.begin()[random_() % values.size()];
+  }
+  std::mt19937 random_;
+};
+
+struct Simulated {
+  PlanChoice choice;
+  Time step_time;
+  Bytes needed;
+};
+
+std::vector<Simulated> simulate_all(const Case& c) {
+  const PlanSpace space(c);
+  std::vector<Simulated> all;
+  for (std::size_t family = 0; family < space.families(); ++family) {
+    space.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
+      Case chosen = c;
+      chosen.plan = plan;
+      chosen.micro_batch_auto = false;
+      const CaseReport r = foretrain::testing::simulate_plainly(chosen);
+      all.push_back({choice, r.step_time, r.memory[r.fullest].needed});
+    });
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("bounds never exceed the simulation, and the search finds what simulating every plan finds") {
+  Problems problems(20240607);
+  std::size_t plans = 0, pruned = 0;
+  double tightest_sum = 0;
+  for (int problem = 0; problem < 28; ++problem) {
+    Case c = problems.next();
+    CAPTURE(problem);
+    CAPTURE(c.software.name);
+    std::vector<Simulated> all = simulate_all(c);
+    REQUIRE(!all.empty());
+    REQUIRE(all.size() <= 5000);
+    plans += all.size();
+
+    const Case simulated = as_simulated(c, environment());
+    const Cluster cluster(simulated.cluster, environment().link_rates);
+    const PlanSpace space(c);
+    PlanBounds bounds(simulated, cluster, environment().collectives);
+    for (const Simulated& s : all) {
+      const Plan plan = *space.plan_of(s.choice);
+      const Time bound = bounds.step_time(plan);
+      const bool holds = bound <= s.step_time && bounds.memory(plan).value <= s.needed.value + 1;
+      tightest_sum += bound.seconds() / s.step_time.seconds();
+      if (holds) continue;
+      FAIL_CHECK(
+          fmt::format("tp {} cp {} pp {} vpp {} {} zero {} shard {} mb {} sp {} recompute {}: bound {} of {} s, "
+                      "memory {} of {}",
+                      plan.tp, plan.cp, plan.pp, plan.vpp, to_string(plan.schedule), plan.zero, plan.shard_group,
+                      plan.micro_batch, plan.sequence_parallel, static_cast<int>(plan.recompute.mode), bound.seconds(),
+                      s.step_time.seconds(), bounds.memory(plan).value, s.needed.value));
+    }
+
+    // Half of the plans do not fit.
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.needed < b.needed; });
+    c.cluster.gpu.memory = all[all.size() / 2].needed;
+    std::erase_if(all, [&c](const Simulated& s) { return s.needed > c.cluster.gpu.memory; });
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
+    });
+    Diagnostics diagnostics;
+    const auto found = find_plans(c, environment(), {.top = 3, .threads = 1 + problem % 2}, diagnostics);
+    REQUIRE(found);
+    pruned += static_cast<std::size_t>(found->counts.too_slow);
+    CHECK(found->counts.legal == found->counts.beyond_memory + found->counts.too_slow + found->counts.simulated);
+    REQUIRE(found->best.size() == std::min<std::size_t>(3, all.size()));
+    for (std::size_t i = 0; i < found->best.size(); ++i) {
+      CHECK(found->best[i].report.step_time == all[i].step_time);
+      CHECK(found->best[i].report.fits);
+      const Plan expected = *space.plan_of(all[i].choice), got = found->best[i].report.subject.plan;
+      CHECK(std::tuple(got.tp, got.cp, got.pp, got.vpp, got.zero, got.micro_batch) ==
+            std::tuple(expected.tp, expected.cp, expected.pp, expected.vpp, expected.zero, expected.micro_batch));
+    }
+  }
+  MESSAGE(plans << " plans, " << pruned << " pruned by time, bounds at " << tightest_sum / static_cast<double>(plans)
+                << " of the simulation on average");
+  CHECK(pruned > 0);
+}
+
+TEST_CASE("the nearest plan that does not fit would be faster") {
+  Case c = case_of(
+      "model: llama-2-7b\ncluster: {gpu: a100-sxm4-40gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+      "software: deepspeed\ntrain: {seq_len: 2048, global_batch: 16, precision: bf16}\nplan: {zero: 3}");
+  c.open_plan = PlanRequest{};
+  c.open_plan->tp = c.open_plan->pp = c.open_plan->cp = 1;
+  Diagnostics diagnostics;
+  const auto found = find_plans(c, environment(), {.top = 1}, diagnostics);
+  REQUIRE(found);
+  REQUIRE(found->best.size() == 1);
+  REQUIRE(found->nearest_miss);
+  CHECK(found->nearest_miss->missing.value > 0);
+  CHECK(found->nearest_miss->step_time < found->best.front().report.step_time);
+}
+
+TEST_CASE("what is fixed of a plan stays, and an illegal fix is reported") {
+  Case c = case_of(
+      "model: llama-2-7b\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+      "software: megatron-core\ntrain: {seq_len: 2048, global_batch: 16, precision: bf16}");
+  c.open_plan = PlanRequest{};
+  c.open_plan->tp = 4;
+  c.open_plan->zero = 1;
+  Diagnostics diagnostics;
+  const auto found = find_plans(c, environment(), {.top = 2}, diagnostics);
+  REQUIRE(found);
+  for (const RankedPlan& ranked : found->best) CHECK(ranked.report.subject.plan.tp == 4);
+  c.open_plan->tp = 3;
+  CHECK_FALSE(find_plans(c, environment(), {.top = 2}, diagnostics));
+  CHECK(diagnostics.has_errors());
+}
