@@ -3,31 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/cost/summed_loads.h"
+
 namespace foretrain {
 namespace {
-
-// Loads summed by link.
-class Loads {
- public:
-  void add(std::span<const Hop> hops, double weight) {
-    for (const Hop& hop : hops) loads_.push_back({hop.link, weight * hop.bytes_per_byte});
-  }
-  std::vector<LinkLoad> sum() && {
-    std::stable_sort(loads_.begin(), loads_.end(),
-                     [](const LinkLoad& a, const LinkLoad& b) { return a.link < b.link; });
-    std::vector<LinkLoad> total;
-    for (const LinkLoad& load : loads_) {
-      if (total.empty() || total.back().link != load.link)
-        total.push_back(load);
-      else
-        total.back().bytes_per_unit += load.bytes_per_unit;
-    }
-    return total;
-  }
-
- private:
-  std::vector<LinkLoad> loads_;
-};
 
 std::vector<std::span<const int>> by_node(const Cluster& cluster, std::span<const int> sorted) {
   std::vector<std::span<const int>> nodes;
@@ -48,7 +27,7 @@ double share_of(const TokenExchange& exchange, std::size_t ranks, std::size_t n)
 }
 
 // `amount` over the NICs dealt to a GPU, out of it or into it.
-void add_network(Loads& loads, const Cluster& cluster, int gpu, double amount, bool out) {
+void add_network(SummedLoads& loads, const Cluster& cluster, int gpu, double amount, bool out) {
   const Cluster::NicRange nics = cluster.nics_of(gpu);
   const double each = amount / (nics.last - nics.first);
   for (int nic = nics.first; nic < nics.last; ++nic)
@@ -56,7 +35,7 @@ void add_network(Loads& loads, const Cluster& cluster, int gpu, double amount, b
 }
 
 // `amount` from one node to another. Every GPU's part goes to the GPU on its rail, as far as there is one.
-void add_fabric(Loads& loads, const Cluster& cluster, std::span<const int> from, std::span<const int> to,
+void add_fabric(SummedLoads& loads, const Cluster& cluster, std::span<const int> from, std::span<const int> to,
                 double amount) {
   const std::size_t lanes = std::max(from.size(), to.size());
   for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -83,7 +62,7 @@ std::vector<LinkLoad> exchange_loads(const Cluster& cluster, std::span<const int
   // A GPU passes on to its neighbours what reaches it from its own rail on every node.
   const double to_one = share_of(exchange, 1, sorted.size());
   const double to_neighbour = exchange.two_level ? to_one * static_cast<double>(nodes.size()) : to_one;
-  Loads loads;
+  SummedLoads loads;
   for (const std::span<const int> node : nodes) {
     double out = 0, in = 0;  // of one GPU
     for (const std::span<const int> other : nodes) {

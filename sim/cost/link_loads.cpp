@@ -2,36 +2,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "sim/cost/collective.h"
+#include "sim/cost/summed_loads.h"
 
 namespace foretrain {
 
 namespace {
-
-// Loads in the order they come up; one entry a link only after `sum`.
-class Loads {
- public:
-  void add(std::span<const Hop> hops, double weight) {
-    for (const Hop& hop : hops) loads_.push_back({hop.link, weight * hop.bytes_per_byte});
-  }
-  std::vector<LinkLoad> sum() && {
-    // Stable, so that equal links are summed in the order they came up and the digits do not depend on the sort.
-    std::stable_sort(loads_.begin(), loads_.end(),
-                     [](const LinkLoad& a, const LinkLoad& b) { return a.link < b.link; });
-    std::size_t kept = 0;
-    for (const LinkLoad& load : loads_) {
-      if (kept > 0 && loads_[kept - 1].link == load.link)
-        loads_[kept - 1].bytes_per_unit += load.bytes_per_unit;
-      else
-        loads_[kept++] = load;
-    }
-    loads_.resize(kept);
-    return std::move(loads_);
-  }
-
- private:
-  std::vector<LinkLoad> loads_;
-};
 
 // The group's GPUs of one node, and the NICs dealt to them.
 struct Members {
@@ -69,7 +44,7 @@ bool over_nvlink(const Cluster& cluster, std::span<const int> gpus) {
 }
 
 // `amount` leaves and enters one node over its NICs, each NIC served by the GPUs it is dealt to.
-void add_network(Loads& loads, const Cluster& cluster, const Members& node, double amount) {
+void add_network(SummedLoads& loads, const Cluster& cluster, const Members& node, double amount) {
   const double per_nic = amount / static_cast<double>(node.nics.size());
   for (const int nic : node.nics) {
     const auto serves = [&](int gpu) {
@@ -86,7 +61,7 @@ void add_network(Loads& loads, const Cluster& cluster, const Members& node, doub
 }
 
 // `amount` crosses the fabric from each node to the next. Rails meet as far as both nodes use the same NICs.
-void add_fabric(Loads& loads, const Cluster& cluster, const std::vector<Members>& nodes, double amount) {
+void add_fabric(SummedLoads& loads, const Cluster& cluster, const std::vector<Members>& nodes, double amount) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Members& from = nodes[i];
     const Members& to = nodes[(i + 1) % nodes.size()];
@@ -99,7 +74,7 @@ void add_fabric(Loads& loads, const Cluster& cluster, const std::vector<Members>
 }
 
 std::vector<LinkLoad> ring_loads(const Cluster& cluster, std::span<const int> sorted) {
-  Loads loads;
+  SummedLoads loads;
   const std::vector<Members> nodes = by_node(cluster, sorted);
   if (nodes.size() == 1) {
     loads.add(cluster.ring_within_node(sorted), 1.0);
@@ -115,7 +90,7 @@ std::vector<LinkLoad> ring_loads(const Cluster& cluster, std::span<const int> so
 }
 
 std::vector<LinkLoad> tree_loads(const Cluster& cluster, std::span<const int> sorted) {
-  Loads loads;
+  SummedLoads loads;
   const std::vector<Members> nodes = by_node(cluster, sorted);
   const double amount = nodes.size() == 2 ? 1.0 : 2.0;
   for (const Members& node : nodes) {
@@ -137,7 +112,7 @@ std::vector<LinkLoad> tree_loads(const Cluster& cluster, std::span<const int> so
 
 std::vector<LinkLoad> link_loads(const Cluster& cluster, std::span<const int> gpus, Algorithm algorithm) {
   if (gpus.size() < 2) return {};
-  Loads loads;
+  SummedLoads loads;
   switch (algorithm) {
     case Algorithm::ring:
       return ring_loads(cluster, ascending(gpus));
