@@ -117,7 +117,7 @@ Case with_largest_micro_batch(const Case& subject, const Environment& environmen
     found.plan.micro_batch = b;
     if (simulate_plain(found, environment).fits) break;
   }
-  found.assumptions.push_back(fmt::format("micro_batch: auto is {}, the largest that fits", found.plan.micro_batch));
+  found.assumptions.push_back(message("micro_batch: auto is {}, the largest that fits", found.plan.micro_batch));
   return found;
 }
 

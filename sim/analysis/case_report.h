@@ -7,6 +7,7 @@
 
 #include "sim/analysis/breakdown.h"
 #include "sim/analysis/step_factors.h"
+#include "sim/base/message.h"
 #include "sim/memory/host_ledger.h"
 #include "sim/memory/ledger.h"
 #include "sim/scenario/scenario.h"
@@ -81,7 +82,7 @@ struct CaseReport {
   int scaling_baseline_gpus = 0;
   std::optional<double> hours, cost, cost_per_billion_tokens;
   std::optional<ErrorBar> error_bar;  // absent if it was not looked up
-  std::vector<std::string> warnings;
+  std::vector<Message> warnings;
 };
 
 // The case with what calibration and its power limit make of its software and GPU.
@@ -109,7 +110,7 @@ MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t 
 struct Verdict {
   std::string winner;  // empty if no case fits
   double ratio = 1.0;  // the runner-up's time (or cost) over the winner's
-  std::string because;
+  Message because;
   std::optional<double> likelihood;  // that winner and runner-up are in the right order
 };
 // How likely the order of two cases is right, given the ratio (>= 1) that is predicted; nullopt if that is not known.

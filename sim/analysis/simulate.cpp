@@ -92,13 +92,13 @@ void add_warnings(CaseReport& report) {
   constexpr double kTight = 0.93;
   if (report.fits && fullest.needed.value > kTight * report.capacity.value) {
     report.warnings.push_back(
-        fmt::format("memory is within {:.0f} % of capacity: the allocator may free and allocate every step, which "
+        message("memory is within {} % of capacity: the allocator may free and allocate every step, which "
                     "measured runs pay with 1.2 to 2.2 times the step time",
-                    100.0 * (1.0 - fullest.needed / report.capacity)));
+                    fmt::format("{:.0f}", 100.0 * (1.0 - fullest.needed / report.capacity))));
   }
   const AchievedRates& achieved = report.subject.cluster.gpu.achieved;
   if (!achieved.inherited_from.empty()) {
-    report.warnings.push_back(fmt::format("no kernels measured on {}: its rates are those of {}",
+    report.warnings.push_back(message("no kernels measured on {}: its rates are those of {}",
                                           report.subject.cluster.gpu.name, achieved.inherited_from));
   }
 }

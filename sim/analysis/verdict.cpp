@@ -18,56 +18,55 @@ double peak_flops(const CaseReport& r) {
 
 struct Loss {
   double share;  // of the step
-  std::string what;
+  Message what;
 };
+
+std::string whole_percent(double share) { return fmt::format("{:.0f}", 100 * share); }
 
 // What a case spends beside the mathematics, largest first.
 std::vector<Loss> losses(const CaseReport& r) {
   const double step = r.step_time.seconds();
   const Plan& plan = r.subject.plan;
   std::vector<Loss> all;
-  auto add = [&](double seconds, std::string what) { all.push_back({seconds / step, std::move(what)}); };
+  auto add = [&](double seconds, Message what) { all.push_back({seconds / step, std::move(what)}); };
   const double compute = r.breakdown[Cause::compute].seconds();
-  add(r.hfu > 0 ? compute * (1.0 - r.mfu / r.hfu) : 0.0, "recompute");
-  add(r.breakdown[Cause::tp_comm].seconds(), fmt::format("tensor-parallel communication (tp {})", plan.tp));
-  add(r.breakdown[Cause::ep_comm].seconds(), fmt::format("exchanges with experts (ep {})", plan.ep));
+  add(r.hfu > 0 ? compute * (1.0 - r.mfu / r.hfu) : 0.0, message("recompute"));
+  add(r.breakdown[Cause::tp_comm].seconds(), message("tensor-parallel communication (tp {})", plan.tp));
+  add(r.breakdown[Cause::ep_comm].seconds(), message("exchanges with experts (ep {})", plan.ep));
   add(r.breakdown[Cause::zero_comm].seconds(),
-      fmt::format("ZeRO-{} gathers{}", plan.zero, plan.zero == 3 ? " and scatters" : ""));
-  add(r.breakdown[Cause::dp_comm].seconds(), "gradient reduction");
-  add(r.breakdown[Cause::pp_comm].seconds(), "pipeline transfers");
-  add(r.breakdown[Cause::bubble].seconds(), "pipeline bubble");
-  add(r.breakdown[Cause::launch].seconds(), "waiting for the host to launch kernels");
-  add(r.breakdown[Cause::optimizer].seconds(), "the optimizer");
-  add(r.breakdown[OffloadWait::copy_in].seconds(), "copies from the host");
-  add(r.breakdown[OffloadWait::copy_out].seconds(), "copies to the host");
-  add(r.breakdown[OffloadWait::host_optimizer].seconds(), "the optimizer on the host");
-  add(r.breakdown[OffloadWait::nvme].seconds(), "NVMe drives");
+      plan.zero == 3 ? message("ZeRO-3 gathers and scatters") : message("ZeRO-{} gathers", plan.zero));
+  add(r.breakdown[Cause::dp_comm].seconds(), message("gradient reduction"));
+  add(r.breakdown[Cause::pp_comm].seconds(), message("pipeline transfers"));
+  add(r.breakdown[Cause::bubble].seconds(), message("pipeline bubble"));
+  add(r.breakdown[Cause::launch].seconds(), message("waiting for the host to launch kernels"));
+  add(r.breakdown[Cause::optimizer].seconds(), message("the optimizer"));
+  add(r.breakdown[OffloadWait::copy_in].seconds(), message("copies from the host"));
+  add(r.breakdown[OffloadWait::copy_out].seconds(), message("copies to the host"));
+  add(r.breakdown[OffloadWait::host_optimizer].seconds(), message("the optimizer on the host"));
+  add(r.breakdown[OffloadWait::nvme].seconds(), message("NVMe drives"));
   std::stable_sort(all.begin(), all.end(), [](const Loss& a, const Loss& b) { return a.share > b.share; });
   std::erase_if(all, [](const Loss& loss) { return loss.share < 0.01; });
   if (all.size() > 2) all.resize(2);
   return all;
 }
 
-std::string spends(const CaseReport& r) {
-  std::string text;
-  for (const Loss& loss : losses(r)) {
-    text += fmt::format("{}{:.0f} % on {}", text.empty() ? "" : " and ", 100 * loss.share, loss.what);
-  }
-  return text.empty() ? "nothing to speak of beside the mathematics" : text;
+Message spends(const CaseReport& r) {
+  std::vector<Message> parts;
+  for (const Loss& loss : losses(r)) parts.push_back(message("{} % on {}", whole_percent(loss.share), loss.what));
+  return parts.empty() ? message("nothing to speak of beside the mathematics") : joined(parts, message(" and "));
 }
 
 std::string gpus_of(const CaseReport& r) {
   return fmt::format("{} x {}", r.subject.plan.gpus(), r.subject.cluster.gpu.name);
 }
 
-std::string reason(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {
+Message reason(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {
+  const Message spent = message("{} spends {}, {} {}", winner.name, spends(winner), second.name, spends(second));
   const double flops = peak_flops(winner) / peak_flops(second);
-  std::string text;
-  if (ask == Scenario::Ask::faster && std::abs(std::log(flops)) > 0.05) {
-    text = flops > 1 ? fmt::format("it has {:.2f} x the peak FLOPs; ", flops)
-                     : fmt::format("although it has {:.2f} x the peak FLOPs; ", flops);
-  }
-  return text + fmt::format("{} spends {}, {} {}", winner.name, spends(winner), second.name, spends(second));
+  if (ask != Scenario::Ask::faster || std::abs(std::log(flops)) <= 0.05) return spent;
+  const std::string ratio = fmt::format("{:.2f}", flops);
+  return flops > 1 ? message("it has {} x the peak FLOPs; {}", ratio, spent)
+                   : message("although it has {} x the peak FLOPs; {}", ratio, spent);
 }
 
 // Cases that do the same work can be compared; others cannot.
@@ -77,27 +76,32 @@ bool same_work(const CaseReport& a, const CaseReport& b) {
          x.parameters() == y.parameters();
 }
 
-std::string sureness(const std::optional<double>& likelihood) {
-  return likelihood ? fmt::format(" (order right with {:.0f} %)", 100 * *likelihood) : "";
+Message sureness(const std::optional<double>& likelihood) {
+  return likelihood ? message(" (order right with {} %)", whole_percent(*likelihood)) : Message{};
+}
+
+Message lacking(const CaseReport& r) {
+  const Bytes gpu = r.memory[r.fullest].needed - r.capacity;
+  const bool of_host = gpu.value <= 0 && !r.host_fits();
+  const std::string gib =
+      fmt::format("{:.1f}", (of_host ? r.host->parts.total() - *r.host_capacity : gpu).value / kGiB);
+  return of_host ? message("{} does not fit ({} GiB of host memory missing)", r.name, gib)
+                 : message("{} does not fit ({} GiB missing a GPU)", r.name, gib);
 }
 
 Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group, const OrderLikelihood& likelihood) {
   std::vector<const CaseReport*> fitting;
-  std::string missing;
+  std::vector<Message> lacks;
   for (const CaseReport* r : group) {
-    if (r->fits) {
+    if (r->fits)
       fitting.push_back(r);
-    } else {
-      const Bytes gpu = r->memory[r->fullest].needed - r->capacity;
-      const bool of_host = gpu.value <= 0 && !r->host_fits();
-      missing += fmt::format("{}{} does not fit ({:.1f} GiB {})", missing.empty() ? "" : ", ", r->name,
-                             (of_host ? r->host->parts.total() - *r->host_capacity : gpu).value / kGiB,
-                             of_host ? "of host memory missing" : "missing a GPU");
-    }
+    else
+      lacks.push_back(lacking(*r));
   }
+  const Message missing = joined(lacks, message(", "));
   Verdict verdict;
   if (fitting.empty()) {
-    verdict.because = "no case fits: " + missing;
+    verdict.because = message("no case fits: {}", missing);
     return verdict;
   }
   const bool by_cost =
@@ -110,17 +114,18 @@ Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& gro
   const CaseReport& winner = *fitting.front();
   verdict.winner = winner.name;
   if (fitting.size() == 1) {
-    verdict.because = fmt::format("{} ({}) is the only case that fits{}{}", winner.name, gpus_of(winner),
-                                  missing.empty() ? "" : ": ", missing);
+    verdict.because = message("{} ({}) is the only case that fits", winner.name, gpus_of(winner));
+    if (!missing.empty()) verdict.because = message("{}: {}", verdict.because, missing);
     return verdict;
   }
   const CaseReport& second = *fitting[1];
   verdict.ratio = measure(&second) / measure(&winner);
   if (likelihood) verdict.likelihood = likelihood(winner, second, verdict.ratio);
-  verdict.because =
-      fmt::format("{} is {:.2f} x {} than {}{}: {}", winner.name, verdict.ratio, by_cost ? "cheaper" : "faster",
-                  second.name, sureness(verdict.likelihood), reason(winner, second, ask));
-  if (!missing.empty()) verdict.because += "; " + missing;
+  const std::string ratio = fmt::format("{:.2f}", verdict.ratio);
+  const Message sure = sureness(verdict.likelihood), why = reason(winner, second, ask);
+  verdict.because = by_cost ? message("{} is {} x cheaper than {}{}: {}", winner.name, ratio, second.name, sure, why)
+                            : message("{} is {} x faster than {}{}: {}", winner.name, ratio, second.name, sure, why);
+  if (!missing.empty()) verdict.because = message("{}; {}", verdict.because, missing);
   return verdict;
 }
 
@@ -131,8 +136,9 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
     const CaseReport& only = reports.front();
     Verdict verdict = judge_group(scenario.ask, {&only}, likelihood);
     if (only.fits) {
-      verdict.because = fmt::format("{} takes {:.4g} s a step ({:.1f} % MFU): it spends {}", only.name,
-                                    only.step_time.seconds(), 100 * only.mfu, spends(only));
+      verdict.because = message("{} takes {} s a step ({} % MFU): it spends {}", only.name,
+                                fmt::format("{:.4g}", only.step_time.seconds()), fmt::format("{:.1f}", 100 * only.mfu),
+                                spends(only));
     }
     return verdict;
   }
@@ -152,7 +158,8 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
     if (i == 0)
       verdict = part;
     else
-      verdict.because += fmt::format(". With {}: {}", groups[i].front()->subject.model.name, part.because);
+      verdict.because =
+          message("{}. With {}: {}", verdict.because, groups[i].front()->subject.model.name, part.because);
   }
   return verdict;
 }

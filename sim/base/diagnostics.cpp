@@ -7,7 +7,7 @@
 
 namespace foretrain {
 
-void Diagnostics::add(Severity severity, SourcePosition position, std::string message) {
+void Diagnostics::add(Severity severity, SourcePosition position, Message message) {
   // A hostile file can be wrong in millions of places; nobody reads past the first hundreds.
   constexpr std::size_t kLimit = 500;
   if (severity == Severity::error || severity == Severity::unsupported) ++errors_;
@@ -18,8 +18,8 @@ void Diagnostics::error(SourcePosition p, std::string m) { add(Severity::error, 
 void Diagnostics::unsupported(SourcePosition p, std::string feature) {
   add(Severity::unsupported, std::move(p), std::move(feature));
 }
-void Diagnostics::warning(SourcePosition p, std::string m) { add(Severity::warning, std::move(p), std::move(m)); }
-void Diagnostics::note(SourcePosition p, std::string m) { add(Severity::note, std::move(p), std::move(m)); }
+void Diagnostics::warning(SourcePosition p, Message m) { add(Severity::warning, std::move(p), std::move(m)); }
+void Diagnostics::note(SourcePosition p, Message m) { add(Severity::note, std::move(p), std::move(m)); }
 
 void Diagnostics::append(const Diagnostics& other) {
   for (const Diagnostic& d : other.all_) add(d.severity, d.position, d.message);
@@ -28,10 +28,11 @@ void Diagnostics::append(const Diagnostics& other) {
 std::string to_string(const Diagnostic& d) {
   const bool is_error = d.severity == Severity::error || d.severity == Severity::unsupported;
   const char* word = is_error ? "error" : d.severity == Severity::warning ? "warning" : "note";
+  const std::string message = d.message.english();
   const char* suffix = d.severity == Severity::unsupported ? " is not simulated yet; leave it out" : "";
-  if (!d.position.file) return fmt::format("{}: {}{}", word, d.message, suffix);
-  if (d.position.line == 0) return fmt::format("{}: {}: {}{}", *d.position.file, word, d.message, suffix);
-  return fmt::format("{}:{}:{}: {}: {}{}", *d.position.file, d.position.line, d.position.column, word, d.message,
+  if (!d.position.file) return fmt::format("{}: {}{}", word, message, suffix);
+  if (d.position.line == 0) return fmt::format("{}: {}: {}{}", *d.position.file, word, message, suffix);
+  return fmt::format("{}:{}:{}: {}: {}{}", *d.position.file, d.position.line, d.position.column, word, message,
                      suffix);
 }
 

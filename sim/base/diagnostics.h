@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/message.h"
+
 namespace foretrain {
 
 // Where something was read: file (or "command line"), line and column, both from 1; 0 where there is none.
@@ -24,7 +26,7 @@ enum class Severity {
 struct Diagnostic {
   Severity severity = Severity::error;
   SourcePosition position;
-  std::string message;  // what is wrong; what would be right
+  Message message;  // what is wrong; what would be right
 };
 
 // Collects everything that is wrong with an input, so that the user sees all of it at once.
@@ -35,9 +37,9 @@ class Diagnostics {
   // Names a feature that is not simulated ("plan.offload"). It counts as an error, and validation can tell such
   // cases from faulty ones.
   void unsupported(SourcePosition position, std::string feature);
-  void warning(SourcePosition position, std::string message);
+  void warning(SourcePosition position, Message message);
   // An assumption made on the user's behalf ("7b is taken as llama-2-7b").
-  void note(SourcePosition position, std::string message);
+  void note(SourcePosition position, Message message);
 
   bool has_errors() const { return errors_ > 0; }
   int error_count() const { return errors_; }
@@ -45,7 +47,7 @@ class Diagnostics {
   void append(const Diagnostics& other);
 
  private:
-  void add(Severity severity, SourcePosition position, std::string message);
+  void add(Severity severity, SourcePosition position, Message message);
   std::vector<Diagnostic> all_;
   int errors_ = 0;
 };

@@ -77,13 +77,13 @@ void add_error_bar(CaseReport& report, const ErrorBars& bars) {
   bar.high_s = seconds * std::exp(-range.low);
   bar.nearest = nearest_run(*neighbours, bars.residuals);
   bar.confidence = confidence_of(range, neighbours->nearest_distance, bars.model, !missing.empty());
-  const std::string nearest = fmt::format("the nearest is {} ({} x {}, {})", bar.nearest.name, bar.nearest.gpus,
+  const Message nearest = message("the nearest is {} ({} x {}, {})", bar.nearest.name, bar.nearest.gpus,
                                           bar.nearest.gpu, bar.nearest.software);
   if (!missing.empty()) {
     report.warnings.push_back(
-        fmt::format("outside of what was validated: no measured run {}; {}", fmt::join(missing, ", none "), nearest));
+        message("outside of what was validated: no measured run {}; {}", fmt::join(missing, ", none "), nearest));
   } else if (neighbours->nearest_distance > bars.model.tested_distance) {
-    report.warnings.push_back("outside of what was validated: no measured run is like this one; " + nearest);
+    report.warnings.push_back(message("outside of what was validated: no measured run is like this one; {}", nearest));
   }
   report.error_bar = std::move(bar);
 }

@@ -23,10 +23,10 @@ const Node* present(const Node* node) { return node == nullptr || node->is_null(
 // Feature names once, in the order they were met.
 void add_refusals(const Diagnostics& said, ClaimCase& result, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error) diagnostics.error(d.position, d.message);
+    if (d.severity == Severity::error) diagnostics.error(d.position, d.message.english());
     if (d.severity != Severity::unsupported) continue;
-    if (std::find(result.refusals.begin(), result.refusals.end(), d.message) == result.refusals.end()) {
-      result.refusals.push_back(d.message);
+    if (std::find(result.refusals.begin(), result.refusals.end(), d.message.english()) == result.refusals.end()) {
+      result.refusals.push_back(d.message.english());
     }
   }
 }
@@ -65,7 +65,7 @@ void check_case_names(const Claim& claim, Diagnostics& diagnostics) {
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!used[i]) {
-      diagnostics.warning(claim.position, fmt::format("no check of claim {} looks at its case {}",
+      diagnostics.warning(claim.position, message("no check of claim {} looks at its case {}",
                                                       config::in_quotes(claim.id), config::in_quotes(names[i])));
     }
   }

@@ -102,7 +102,7 @@ int list_all(const CatalogOptions& options, const Kind& kind, const config::Cata
   const std::vector<report::CatalogueEntry> entries = list(kind, catalogue, diagnostics);
   print(diagnostics, options.quiet);
   if (diagnostics.has_errors()) return kBadInput;
-  return deliver(options, [&] { return report::catalogue_table(kind.name, entries, standard_output()); },
+  return deliver(options, [&] { return report::catalogue_table(kind.name, entries, standard_output(options)); },
                  {{options.json, [&] { return report::catalogue_json(kind.name, entries); }}});
 }
 

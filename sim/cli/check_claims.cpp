@@ -55,7 +55,7 @@ int check_claims(const ClaimsOptions& options) {
   print(unknown_metrics);
   if (unknown_metrics.has_errors()) return kBadInput;
   const int delivered =
-      deliver(options, [&] { return report::claims_table(claims, standard_output(), options.every_claim); },
+      deliver(options, [&] { return report::claims_table(claims, standard_output(options), options.every_claim); },
               {{options.json, [&] { return report::claims_json(claims); }}});
   int failures = 0;
   for (const JudgedClaim& claim : claims) {

@@ -23,6 +23,8 @@ void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv)
   json->type_name("FILE");
   if (with_csv) parser.add_option("--csv", options.csv, "write CSV to a file; - is standard output")->type_name("FILE");
   parser.add_flag("-q,--quiet", options.quiet, "no table and no warnings");
+  parser.add_option("--lang", options.language, "language of tables: en or zh (default: that of the locale)")
+      ->check(CLI::IsMember({"en", "zh"}));
   parser.final_callback([&options] {
     if (!options.json.empty() && options.json == options.csv) {
       throw CLI::ValidationError("--json and --csv", "cannot both be written to " + options.json);

@@ -32,6 +32,7 @@ Command check_claims_command(CLI::App& program);
 struct CommonOptions {
   std::string data;       // folder given with --data
   std::string json, csv;  // file, "-" for standard output, empty for none
+  std::string language;   // --lang; empty for that of the locale
   bool quiet = false;
   int threads = 0;  // 0: as many as the machine has
 };

@@ -58,6 +58,31 @@ class OpenFile {
   int error_ = 0;
 };
 
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What POSIX says decides over messages: the first of these variables that is set.
+std::string_view language_of_locale() {
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
+    if (!variable(name).empty()) return variable(name).starts_with("zh") ? "zh" : "en";
+  }
+  return "en";
+}
+
+// Said in English if the catalogue is missing or wrong: a lack of words is no reason not to answer.
+report::Words words_of(const CommonOptions& options) {
+  const std::string language(options.language.empty() ? language_of_locale() : options.language);
+  if (language == "en") return {};
+  Diagnostics diagnostics;
+  const auto data = find_data(options, diagnostics);
+  const auto words =
+      data ? report::Words::load(fmt::format("{}/configs/text/{}.yaml", data->path, language), diagnostics) : std::nullopt;
+  print(diagnostics, options.quiet);
+  return words.value_or(report::Words{});
+}
+
 int print_to_standard_output(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kAnswered;
   return fail(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
@@ -91,12 +116,9 @@ int deliver(const CommonOptions& options, const std::function<std::string()>& ta
   return print_to_standard_output(to_terminal);
 }
 
-report::Terminal standard_output() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
+report::Terminal standard_output(const CommonOptions& options) {
   report::Terminal terminal;
+  terminal.words = words_of(options);
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   terminal.colour = is_terminal && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
   int columns = 0;

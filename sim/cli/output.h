@@ -20,7 +20,8 @@ struct Output {
 // written leaves nothing behind. Returns the exit status.
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs);
 
-// Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal.
-report::Terminal standard_output();
+// Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal, the
+// language of --lang or of the locale.
+report::Terminal standard_output(const CommonOptions& options);
 
 }  // namespace foretrain::cli

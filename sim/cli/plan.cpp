@@ -107,7 +107,7 @@ int plan(const PlanOptions& options) {
   if (refused.has_errors()) return kBadInput;
   return deliver(
       options,
-      [&] { return report::plans_table(scenario->title, answers, seconds, search.threads, standard_output()); },
+      [&] { return report::plans_table(scenario->title, answers, seconds, search.threads, standard_output(options)); },
       {{options.json, [&] { return report::plans_json(scenario->title, answers); }}});
 }
 

@@ -61,9 +61,9 @@ void choose_plans(Scenario& scenario, const Environment& environment, int thread
     }
     c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
     c.open_plan.reset();
-    c.assumptions.push_back(fmt::format("plan: auto is the {} of {} legal plans: {}",
-                                        answer->best.empty() ? "one that lacks least memory" : "fastest",
-                                        answer->counts.legal, report::describe_plan(c)));
+    c.assumptions.push_back(message("plan: auto is the {} of {} legal plans: {}",
+                                  answer->best.empty() ? message("one that lacks least memory") : message("fastest"),
+                                  answer->counts.legal, report::describe_plan(c)));
   }
 }
 
@@ -92,7 +92,7 @@ int run(const RunOptions& options) {
   report.verdict = judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
     return order_likelihood(winner, second, ratio, *error_bars);
   });
-  return deliver(options, [&] { return report::run_table(report, standard_output()); },
+  return deliver(options, [&] { return report::run_table(report, standard_output(options)); },
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }}});
 }

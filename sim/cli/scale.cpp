@@ -65,7 +65,7 @@ int scale_cases(const ScaleCommandOptions& options) {
     }
     curves.push_back({c.name, scale(c, *environment, how)});
   }
-  return deliver(options, [&] { return report::scale_table(scenario->title, curves, options.weak, standard_output()); },
+  return deliver(options, [&] { return report::scale_table(scenario->title, curves, options.weak, standard_output(options)); },
                  {{options.json, [&] { return report::scale_json(scenario->title, curves, options.weak); }}});
 }
 

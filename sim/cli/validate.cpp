@@ -57,7 +57,7 @@ int validate_files(const ValidateOptions& options) {
   const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false}); };
   const Validation validation = validate(*files, simulate, threads_of(options));
   const int delivered =
-      deliver(options, [&] { return report::validation_table(validation, standard_output(), options.every_case); },
+      deliver(options, [&] { return report::validation_table(validation, standard_output(options), options.every_case); },
               {{options.json, [&] { return report::validation_json(validation); }},
                {options.csv, [&] { return report::validation_csv(validation); }},
                {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},

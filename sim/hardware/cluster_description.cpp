@@ -44,7 +44,7 @@ struct Reading {
   ClusterDescription& cluster;
   Diagnostics& diagnostics;
 
-  void assume(std::string text) { cluster.assumptions.push_back(std::move(text)); }
+  void assume(Message text) { cluster.assumptions.push_back(std::move(text)); }
 };
 
 // --- how many GPUs, in how many nodes
@@ -77,7 +77,7 @@ void read_counts(Reading& read) {
   } else if (gpus) {
     cluster.gpus_per_node = std::min(*gpus, kUsualNode);
     if (*gpus > 1 && !map.has("gpus_per_node")) {
-      read.assume(fmt::format("gpus_per_node is taken as {}", cluster.gpus_per_node));
+      read.assume(message("gpus_per_node is taken as {}", cluster.gpus_per_node));
     }
   } else if (nodes && !map.has("gpus_per_node")) {
     map.error("nodes", "cluster.gpus_per_node is missing; nodes alone do not say how many GPUs there are");
@@ -153,12 +153,12 @@ void read_intra(Reading& read, bool gpu_known) {
 
   const bool several = cluster.gpus_per_node > 1;
   if (several && !read.map.has("intra")) {
-    read.assume(fmt::format("intra is taken as {}, usual for {}", to_string(cluster.intra), cluster.gpu.name));
+    read.assume(message("intra is taken as {}, usual for {}", to_string(cluster.intra), cluster.gpu.name));
   }
   if (uses_nvlink(cluster.intra)) check_nvlink(read);
   if (cluster.intra == Intra::pcie_switch) {
     if (!sharing && several) {
-      read.assume(fmt::format("gpus_per_pcie_switch is taken as {}", cluster.gpus_per_pcie_switch));
+      read.assume(message("gpus_per_pcie_switch is taken as {}", cluster.gpus_per_pcie_switch));
     }
     if (cluster.gpus_per_node % cluster.gpus_per_pcie_switch != 0) {
       read.map.error("gpus_per_pcie_switch", fmt::format("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs "
@@ -169,7 +169,7 @@ void read_intra(Reading& read, bool gpu_known) {
   if (p2p_given && cluster.p2p && !cluster.gpu.p2p_over_pcie) {
     read.diagnostics.warning(
         read.map.position_of("p2p"),
-        fmt::format("the driver of {} refuses P2P over PCIe; p2p: true needs a patched driver", cluster.gpu.name));
+        message("the driver of {} refuses P2P over PCIe; p2p: true needs a patched driver", cluster.gpu.name));
   }
 }
 
@@ -204,7 +204,7 @@ void read_network(Reading& read) {
                           cluster.gpus, cluster.nodes(),
                           missing.size() == 2 ? "nics and nic_gbps are" : missing.front() + " is"));
   } else if (!network && !map.has("net")) {
-    read.assume(fmt::format("net is taken as {}", to_string(cluster.network)));
+    read.assume(message("net is taken as {}", to_string(cluster.network)));
   }
 }
 
@@ -267,12 +267,13 @@ void read_host(Reading& read) {
   map.finish();
 
   const bool crosses_sockets = cluster.gpus_per_node > 1 && !uses_nvlink(cluster.intra);
-  if (crosses_sockets && !sockets) read.assume(fmt::format("host.sockets is taken as {}", host.sockets));
+  if (crosses_sockets && !sockets) read.assume(message("host.sockets is taken as {}", host.sockets));
   if (!stages_through_host(cluster)) return;
-  if (!generation) read.assume(fmt::format("host.pcie is taken as gen{}", host.pcie_generation));
+  if (!generation) read.assume(message("host.pcie is taken as gen{}", host.pcie_generation));
   if (!dram_rate) {
     read.assume(
-        fmt::format("host.dram_gbps is taken as {:.1f}", host.dram_bandwidth_per_socket.value / kGiga * host.sockets));
+        message("host.dram_gbps is taken as {}",
+                fmt::format("{:.1f}", host.dram_bandwidth_per_socket.value / kGiga * host.sockets)));
   }
 }
 
@@ -285,9 +286,10 @@ void read_power_limit(Reading& read) {
   cluster.power_limit_watts = *watts;
   if (*watts < 0.5 * cluster.gpu.tdp_watts) {
     read.diagnostics.warning(read.map.position_of("power_limit_w"),
-                             fmt::format("{:.0f} W is less than half of the {:.0f} W of {}; the effect of power limits "
+                             message("{} W is less than half of the {} W of {}; the effect of power limits "
                                          "was measured from 55 to 90 %",
-                                         *watts, cluster.gpu.tdp_watts, cluster.gpu.name));
+                                         fmt::format("{:.0f}", *watts), fmt::format("{:.0f}", cluster.gpu.tdp_watts),
+                                     cluster.gpu.name));
   }
 }
 

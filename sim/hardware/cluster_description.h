@@ -60,7 +60,7 @@ struct ClusterDescription {
     double factor = 1.0;
   };
   std::vector<Override> overrides;
-  std::vector<std::string> assumptions;  // defaults filled in, printed with the answer
+  std::vector<Message> assumptions;  // defaults filled in, printed with the answer
 
   int nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
 };

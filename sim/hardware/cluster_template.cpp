@@ -48,7 +48,7 @@ std::optional<Entry> look_up(config::MapReader& asked, std::string_view key, con
   if (!found) return std::nullopt;
   const Node* caution = found->node->find("caution");
   if (caution != nullptr && caution->is_scalar()) {
-    result.cautions.push_back(fmt::format("{}: {}", found->name, caution->scalar()));
+    result.cautions.push_back(message("{}: {}", found->name, caution->scalar()));
   }
   return Entry{found->name, without_entry_keys(*found->node)};
 }

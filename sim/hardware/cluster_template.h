@@ -12,7 +12,7 @@ namespace foretrain {
 struct ClusterTemplate {
   config::Node merged;
   std::string node_name, fabric_name;  // catalogue names, or empty
-  std::vector<std::string> cautions;   // what the catalogue says is simulated too well or too badly
+  std::vector<Message> cautions;   // what the catalogue says is simulated too well or too badly
 };
 
 // Looks up `node` and `fabric`, if given, and merges: what the scenario writes over what they say, the fabric's NIC

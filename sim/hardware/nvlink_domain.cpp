@@ -26,7 +26,7 @@ void join_hosts_of_domain(ClusterDescription& cluster, int domain) {
   }
   if (joined * host != std::min(domain, cluster.gpus)) {
     cluster.assumptions.push_back(
-        fmt::format("every NVLink domain of {} GPUs holds {} of the job", domain, cluster.gpus_per_node));
+        message("every NVLink domain of {} GPUs holds {} of the job", domain, cluster.gpus_per_node));
   }
 }
 

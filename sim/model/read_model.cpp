@@ -141,9 +141,9 @@ void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics
   const double counted = static_cast<double>(model.parameters()) / 1e9;
   if (std::abs(counted / *published - 1.0) > 0.05) {
     diagnostics.warning(reader.position_of("params_b"),
-                        fmt::format("params_b says {:.4g} billion parameters, but these dimensions give {:.4g}; check "
+                        message("params_b says {} billion parameters, but these dimensions give {}; check "
                                     "layers, hidden, ffn, gated, kv_heads, vocab and tied_embeddings",
-                                    *published, counted));
+                                    fmt::format("{:.4g}", *published), fmt::format("{:.4g}", counted)));
   }
 }
 
@@ -230,7 +230,7 @@ std::optional<Model> read_name(const Node& node, const std::string& models_folde
   if (!found) return std::nullopt;
   if (is_only_a_size(asked)) {
     diagnostics.note(node.position,
-                     fmt::format("'{}' is taken as {}; name the model to choose another", asked, found->name));
+                     message("'{}' is taken as {}; name the model to choose another", asked, found->name));
   }
   std::optional<Model> model = read_map(*found->node, found->name, true, diagnostics);
   if (model) model->name = found->name;

@@ -91,7 +91,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
                       software.name));
   }
   if (can.together && asked.params != Place::gpu && asked.optimizer == Place::gpu) {
-    diagnostics.note(at, fmt::format("{} moves the optimizer with the weights: offload is taken as optimizer+params",
+    diagnostics.note(at, message("{} moves the optimizer with the weights: offload is taken as optimizer+params",
                                      software.name));
     offload.optimizer = asked.params;
   }
@@ -108,7 +108,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   if (offload.params != Place::gpu && zero < 3 && data_ranks > 1) {
     // What DeepSpeed does with offload_param below stage 3 (its documentation: valid only with stage 3).
     diagnostics.warning(at,
-                        fmt::format("weights are whole on every GPU with zero: {} and stay there; offloading params "
+                        message("weights are whole on every GPU with zero: {} and stay there; offloading params "
                                     "needs zero: 3",
                                     zero));
     offload.params = Place::gpu;
@@ -119,7 +119,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
                             fmt::format("plan.offload.optimizer with train.optimizer={}", to_string(train.optimizer)));
   }
   if (updates_on_host && cluster.host.cores_assumed) {
-    diagnostics.note(at, fmt::format("host.cores is taken as {}", cluster.host.cores));
+    diagnostics.note(at, message("host.cores is taken as {}", cluster.host.cores));
   }
   if (asked.delayed_update) {
     if (updates_on_host)
@@ -139,8 +139,9 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   }
   if (to_nvme && !(cluster.host.nvme_read && cluster.host.nvme_write)) {
     diagnostics.note(at,
-                     fmt::format("host.nvme_read_gbps and nvme_write_gbps are taken as {:.1f} and {:.1f}, one drive",
-                                 kOneDriveReads.value / kGiga, kOneDriveWrites.value / kGiga));
+                     message("host.nvme_read_gbps and nvme_write_gbps are taken as {} and {}, one drive",
+                                 fmt::format("{:.1f}", kOneDriveReads.value / kGiga),
+                                 fmt::format("{:.1f}", kOneDriveWrites.value / kGiga)));
   }
   return offload;
 }

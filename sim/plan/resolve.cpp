@@ -48,10 +48,10 @@ struct Question {
   void error(std::string_view key, std::string message) const {
     diagnostics.error(request.position_of(key), std::move(message));
   }
-  void warning(std::string_view key, std::string message) const {
+  void warning(std::string_view key, Message message) const {
     diagnostics.warning(request.position_of(key), std::move(message));
   }
-  void note(std::string_view key, std::string message) const {
+  void note(std::string_view key, Message message) const {
     diagnostics.note(request.position_of(key), std::move(message));
   }
 };
@@ -202,7 +202,7 @@ void check_batch(const Question& q, const Plan& plan) {
                         to_string(plan.schedule), even ? "an even number of micro-batches, " : "", 2 * q.pp,
                         even ? "" : " micro-batches", batch, batch / step, legal_micro_batches()));
   } else if (plan.schedule == PipelineSchedule::interleaved && batch / step % q.pp != 0) {
-    q.warning("micro_batch", fmt::format("{} micro-batches are no multiple of pp={}: Megatron-LM refuses that for the "
+    q.warning("micro_batch", message("{} micro-batches are no multiple of pp={}: Megatron-LM refuses that for the "
                                          "interleaved schedule; simulated in uneven groups, as PyTorch runs it",
                                          batch / step, q.pp));
   }
@@ -223,7 +223,7 @@ void resolve_experts(const Question& q, const Software& software, Plan& plan) {
   std::int64_t etp = q.request.etp.value_or(software.experts.tensor_parallel ? q.tp : 1);
   if (!q.request.etp && etp > 1 && !legal_etp(etp)) {
     etp = 1;
-    q.note("ep", fmt::format("etp is taken as 1: the {} ranks of a stage do not hold tp={} x ep={}", stage, q.tp, ep));
+    q.note("ep", message("etp is taken as 1: the {} ranks of a stage do not hold tp={} x ep={}", stage, q.tp, ep));
   }
   if (m.experts % ep != 0) {
     q.error("ep", fmt::format("ep={} does not divide experts={}; legal: {}", ep, m.experts,
@@ -271,12 +271,12 @@ void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
                       "every micro-batch; legal: zero 0 or 1, or pp=1)",
                       plan.zero, plan.zero == 3 ? " and gather weights" : ""));
     } else if (plan.zero == 2) {
-      q.note("zero", "zero=2 with a pipeline is what zero=3 does there: weights stay gathered over the step");
+      q.note("zero", message("zero=2 with a pipeline is what zero=3 does there: weights stay gathered over the step"));
       plan.zero = 3;
     }
   }
   if (plan.zero >= 1 && q.data_ranks() == 1) {
-    q.note("zero", fmt::format("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
+    q.note("zero", message("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
     plan.zero = 0;
   }
   const std::int64_t group = q.request.shard_group.value_or(0);
@@ -285,7 +285,7 @@ void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
     q.error("shard_group", fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.data_ranks(),
                                        listed(divisors(q.data_ranks()))));
   } else if (plan.zero == 0 && q.data_ranks() > 1) {
-    q.warning("shard_group", "shard_group has no effect with zero=0; write zero: 1, 2 or 3");
+    q.warning("shard_group", message("shard_group has no effect with zero=0; write zero: 1, 2 or 3"));
   } else if (group != q.data_ranks()) {
     plan.shard_group = static_cast<int>(group);
   }
@@ -303,7 +303,7 @@ void resolve_sequence_parallel(const Question& q, Plan& plan) {
   plan.sequence_parallel = q.request.sequence_parallel.value_or(false);
   if (!plan.sequence_parallel) return;
   if (q.tp == 1) {
-    q.warning("sequence_parallel", "sequence_parallel has no effect with tp=1");
+    q.warning("sequence_parallel", message("sequence_parallel has no effect with tp=1"));
     plan.sequence_parallel = false;
   } else if (q.train.seq_len / q.cp % q.tp != 0) {
     q.error("sequence_parallel",
@@ -344,7 +344,7 @@ void check_precision(const Question& q) {
                                                                 to_string(wanted), gpu.name, fmt::join(legal, ", ")));
   } else {
     q.diagnostics.warning(q.train.precision_position,
-                          fmt::format("{} has no {} tensor cores: products run at the fp32 rate; {} are fast there",
+                          message("{} has no {} tensor cores: products run at the fp32 rate; {} are fast there",
                                       gpu.name, to_string(wanted), fmt::join(legal, ", ")));
   }
 }
@@ -363,7 +363,7 @@ void check_attention(const Question& q) {
                         fmt::format("no flash attention kernel is known for {}; legal attention: standard", gpu.name));
   } else if (!(gpu.achieved.flash[static_cast<std::size_t>(q.train.attention)].forward > 0)) {
     q.diagnostics.warning(q.train.attention_position,
-                          fmt::format("attention {} is not known on {}: the nearest of {} stands in",
+                          message("attention {} is not known on {}: the nearest of {} stands in",
                                       to_string(q.train.attention), gpu.name, fmt::join(legal, ", ")));
   }
 }
@@ -420,7 +420,7 @@ void warn_about_placement(const Question& q, const Plan& plan) {
     }
   }
   if (span <= q.cluster.gpus_per_node && q.cluster.gpus_per_node % span == 0) return;
-  q.warning("tp", fmt::format("tp={} reaches over nodes of {} GPUs: its collectives cross the network", plan.tp,
+  q.warning("tp", message("tp={} reaches over nodes of {} GPUs: its collectives cross the network", plan.tp,
                               q.cluster.gpus_per_node));
 }
 

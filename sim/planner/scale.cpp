@@ -9,7 +9,7 @@ namespace {
 
 std::string first_error(const Diagnostics& said) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message.english();
   }
   return "no legal plan";
 }

@@ -32,8 +32,8 @@ TextTable cases_in_columns(const ByCase& by_case, bool by_number) {
   return table;
 }
 
-TextTable cases_in_rows(const ByCase& by_case) {
-  std::vector<std::string> header = {"case"};
+TextTable cases_in_rows(const ByCase& by_case, const Words& words) {
+  std::vector<std::string> header = {words("case")};
   for (const ByCase::Figure& figure : by_case.figures) header.push_back(figure.short_name);
   TextTable table(header);
   for (std::size_t c = 0; c < by_case.cases.size(); ++c) {
@@ -57,7 +57,7 @@ std::string ByCase::text(const Terminal& terminal) const {
     const TextTable columns = cases_in_columns(*this, by_number);
     if (columns.width() <= terminal.width) return columns.text(terminal);
   }
-  return styled(title, Style::faint, terminal) + "\n" + cases_in_rows(*this).text(terminal);
+  return styled(title, Style::faint, terminal) + "\n" + cases_in_rows(*this, terminal.words).text(terminal);
 }
 
 }  // namespace foretrain::report

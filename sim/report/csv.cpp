@@ -100,7 +100,7 @@ Row case_row(const CaseReport& r) {
   row.add("fingerprint", fmt::format("{:016x}", r.schedule.fingerprint));
   row.add("host_peak_bytes", r.host ? std::optional(r.host->parts.total()) : std::nullopt);
   row.add("nvme_bytes", r.host ? std::optional(r.host->nvme) : std::nullopt);
-  row.add("warnings", fmt::format("{}", fmt::join(all_warnings(r), "; ")));
+  row.add("warnings", fmt::format("{}", fmt::join(english(all_warnings(r)), "; ")));
   return row;
 }
 

@@ -8,106 +8,122 @@
 namespace foretrain::report {
 namespace {
 
-std::string describe_model(const Model& m) {
-  std::string experts;
-  if (m.experts > 0) {
-    experts = fmt::format(", {}e9 active, {} of {} experts",
-                          significant(static_cast<double>(m.active_parameters()) / 1e9, 3), m.top_k, m.experts);
-  }
-  return fmt::format("{} ({} parameters{}, {} layers, hidden {})", m.name,
-                     significant(static_cast<double>(m.parameters()) / 1e9, 3) + "e9", experts, m.layers, m.hidden);
+std::string billions(std::int64_t parameters) { return significant(static_cast<double>(parameters) / 1e9, 3) + "e9"; }
+
+Message describe_model(const Model& m) {
+  const Message shape = message("{} layers, hidden {}", m.layers, m.hidden);
+  if (m.experts == 0) return message("{} ({} parameters, {})", m.name, billions(m.parameters()), shape);
+  return message("{} ({} parameters, {} active, {} of {} experts, {})", m.name, billions(m.parameters()),
+                 billions(m.active_parameters()), m.top_k, m.experts, shape);
 }
 
-std::string describe_machine(const ClusterDescription& c) {
-  std::string text = fmt::format("{} x {}", c.gpus, c.gpu.name);
-  const char* node = c.gpus_per_host > 0 ? "NVLink domains" : "nodes";
-  if (c.nodes() > 1) text += fmt::format(" in {} {} of {}", c.nodes(), node, c.gpus_per_node);
-  if (!c.node_name.empty()) text += fmt::format(" ({})", c.node_name);
-  if (c.gpus_per_node > 1 && c.gpus > 1) text += fmt::format(", {}", to_string(c.intra));
+Message describe_machine(const ClusterDescription& c) {
+  std::vector<Message> parts;
+  Message gpus = message("{} x {}", c.gpus, c.gpu.name);
   if (c.nodes() > 1) {
-    text += fmt::format(", {} x {:g} Gbit/s {} a node", c.nics, c.nic_rate.value * 8 / kGiga, to_string(c.network));
+    gpus = c.gpus_per_host > 0 ? message("{} in {} NVLink domains of {}", gpus, c.nodes(), c.gpus_per_node)
+                               : message("{} in {} nodes of {}", gpus, c.nodes(), c.gpus_per_node);
   }
-  if (c.power_limit_watts > 0) text += fmt::format(", at most {:g} W a GPU", c.power_limit_watts);
-  return text;
+  parts.push_back(c.node_name.empty() ? gpus : message("{} ({})", gpus, c.node_name));
+  if (c.gpus_per_node > 1 && c.gpus > 1) parts.push_back(Message(to_string(c.intra)));
+  if (c.nodes() > 1) {
+    parts.push_back(message("{} x {} Gbit/s {} a node", c.nics, fmt::format("{:g}", c.nic_rate.value * 8 / kGiga),
+                            to_string(c.network)));
+  }
+  if (c.power_limit_watts > 0) parts.push_back(message("at most {} W a GPU", fmt::format("{:g}", c.power_limit_watts)));
+  return listed(parts);
 }
 
-std::string describe_training(const Train& t) {
-  std::string text = fmt::format("{} sequences of {} tokens a step, {}, {}, attention {}", t.global_batch, t.seq_len,
-                                 to_string(t.precision), to_string(t.optimizer), to_string(t.attention));
-  if (t.master_weights == MasterWeights::none) text += ", no master weights";
-  if (t.peft.active()) text += fmt::format(", {} of rank {}", to_string(t.peft.kind), t.peft.rank);
-  if (t.peft.format != nullptr) text += fmt::format(" over {} weights", t.peft.format->name);
-  return text;
+Message describe_training(const Train& t) {
+  std::vector<Message> parts = {message("{} sequences of {} tokens a step", t.global_batch, t.seq_len),
+                                Message(to_string(t.precision)), Message(to_string(t.optimizer)),
+                                message("attention {}", to_string(t.attention))};
+  if (t.master_weights == MasterWeights::none) parts.push_back(message("no master weights"));
+  if (t.peft.active()) {
+    const Message adapters = message("{} of rank {}", to_string(t.peft.kind), t.peft.rank);
+    parts.push_back(t.peft.format == nullptr ? adapters
+                                             : message("{} over {} weights", adapters, t.peft.format->name));
+  }
+  return listed(parts);
 }
 
-std::string describe_recompute(const Recompute& recompute) {
-  if (recompute.mode == Recompute::Mode::blocks) return fmt::format("{} blocks a stage", recompute.blocks);
-  if (recompute.mode == Recompute::Mode::modules) return fmt::format("of {}", fmt::join(recompute.names, ", "));
-  if (recompute.mode == Recompute::Mode::saved) return fmt::format("of all but {}", fmt::join(recompute.names, ", "));
+Message describe_recompute(const Recompute& recompute) {
+  if (recompute.mode == Recompute::Mode::blocks) return message("{} blocks a stage", recompute.blocks);
+  const std::string names = fmt::format("{}", fmt::join(recompute.names, ", "));
+  if (recompute.mode == Recompute::Mode::modules) return message("of {}", names);
+  if (recompute.mode == Recompute::Mode::saved) return message("of all but {}", names);
   return name_of(recompute.mode);
 }
 
-std::string describe_offload(const Offload& offload) {
-  std::string text;
-  const auto add = [&](const char* what, Offload::Place place) {
-    if (place != Offload::Place::gpu) text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", what, to_string(place));
+Message describe_offload(const Offload& offload) {
+  std::vector<Message> parts;
+  const auto add = [&](Message what, Offload::Place place) {
+    if (place != Offload::Place::gpu) parts.push_back(message("{} to {}", what, to_string(place)));
   };
-  add("optimizer", offload.optimizer);
-  add("weights", offload.params);
-  add("gradients", offload.gradients);
-  add("activations", offload.activations);
-  if (offload.fraction < 1) text += fmt::format(" ({:g} of it)", offload.fraction);
-  if (offload.delayed_update) text += ", updated one step late";
-  return text;
+  add(message("optimizer"), offload.optimizer);
+  add(message("weights"), offload.params);
+  add(message("gradients"), offload.gradients);
+  add(message("activations"), offload.activations);
+  Message text = listed(parts);
+  if (offload.fraction < 1) text = message("{} ({} of it)", text, fmt::format("{:g}", offload.fraction));
+  return offload.delayed_update ? message("{}, updated one step late", text) : text;
 }
 
 }  // namespace
 
-std::string describe_plan(const Case& c) {
+Message listed(const std::vector<Message>& parts) { return joined(parts, message(", ")); }
+
+Message describe_plan(const Case& c) {
   const Plan& p = c.plan;
-  std::string text = fmt::format("tp {}{}, pp {}", p.tp, p.sequence_parallel ? " with sequence parallelism" : "", p.pp);
-  if (p.vpp > 1) text += fmt::format(" x {} chunks", p.vpp);
-  if (p.pp > 1) text += fmt::format(" ({})", to_string(p.schedule));
-  text += fmt::format(", dp {}", p.dp);
-  if (c.model.experts > 0) text += fmt::format(", ep {}", p.ep);
-  if (c.model.experts > 0 && p.etp > 1) text += fmt::format(" x etp {}", p.etp);
-  if (c.model.experts > 0 && p.ep > 1) text += fmt::format(" ({})", to_string(p.expert_dispatch));
-  text += fmt::format(", ZeRO {}", p.zero);
-  if (p.zero > 0 && p.shard_ranks() != p.dp) text += fmt::format(" over {} ranks", p.shard_ranks());
-  if (p.offload.any()) text += ", offload " + describe_offload(p.offload);
-  text += fmt::format(", recompute {}, micro-batch {}", describe_recompute(p.recompute), p.micro_batch);
-  if (p.micro_batch > 0) text += fmt::format(" x {} a step", micro_batches(p, c.train));
-  return text;
+  std::vector<Message> parts = {p.sequence_parallel ? message("tp {} with sequence parallelism", p.tp)
+                                                    : message("tp {}", p.tp)};
+  Message pipeline = message("pp {}", p.pp);
+  if (p.vpp > 1) pipeline = message("{} x {} chunks", pipeline, p.vpp);
+  parts.push_back(p.pp > 1 ? message("{} ({})", pipeline, to_string(p.schedule)) : pipeline);
+  parts.push_back(message("dp {}", p.dp));
+  if (c.model.experts > 0) {
+    Message experts = message("ep {}", p.ep);
+    if (p.etp > 1) experts = message("{} x etp {}", experts, p.etp);
+    parts.push_back(p.ep > 1 ? message("{} ({})", experts, to_string(p.expert_dispatch)) : experts);
+  }
+  parts.push_back(p.zero > 0 && p.shard_ranks() != p.dp ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
+                                                        : message("ZeRO {}", p.zero));
+  if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
+  parts.push_back(message("recompute {}", describe_recompute(p.recompute)));
+  parts.push_back(p.micro_batch > 0
+                      ? message("micro-batch {} x {} a step", p.micro_batch, micro_batches(p, c.train))
+                      : message("micro-batch {}", p.micro_batch));
+  return listed(parts);
 }
 
-std::string in_words(Cause cause) {
+Message in_words(Cause cause) {
   switch (cause) {
     case Cause::compute:
-      return "compute";
+      return message("compute");
     case Cause::launch:
-      return "waiting for kernel launches";
+      return message("waiting for kernel launches");
     case Cause::tp_comm:
-      return "tensor-parallel comm.";
+      return message("tensor-parallel comm.");
     case Cause::cp_comm:
-      return "context-parallel comm.";
+      return message("context-parallel comm.");
     case Cause::ep_comm:
-      return "expert-parallel comm.";
+      return message("expert-parallel comm.");
     case Cause::dp_comm:
-      return "data-parallel comm.";
+      return message("data-parallel comm.");
     case Cause::zero_comm:
-      return "ZeRO gathers";
+      return message("ZeRO gathers");
     case Cause::pp_comm:
-      return "pipeline transfers";
+      return message("pipeline transfers");
     case Cause::bubble:
-      return "pipeline bubble";
+      return message("pipeline bubble");
     case Cause::offload:
-      return "offload stall";
+      return message("offload stall");
     case Cause::optimizer:
-      return "optimizer";
+      return message("optimizer");
     case Cause::other:
-      return "other";
+      return message("other");
   }
-  return "other";
+  return message("other");
 }
 
 std::string name_of(Recompute::Mode mode) {
@@ -140,12 +156,12 @@ std::string name_of(ErrorBar::Confidence confidence) {
   return "low";
 }
 
-std::vector<std::pair<std::string, std::string>> describe(const Case& c) {
-  return {{"model", describe_model(c.model)},
-          {"machine", describe_machine(c.cluster)},
-          {"training", describe_training(c.train)},
-          {"plan", describe_plan(c)},
-          {"software", c.software.name}};
+std::vector<Described> describe(const Case& c) {
+  return {{message("model"), describe_model(c.model)},
+          {message("machine"), describe_machine(c.cluster)},
+          {message("training"), describe_training(c.train)},
+          {message("plan"), describe_plan(c)},
+          {message("software"), c.software.name}};
 }
 
 }  // namespace foretrain::report

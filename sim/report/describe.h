@@ -1,22 +1,26 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/analysis/case_report.h"
 
 namespace foretrain::report {
 
-// A case as it was understood, in the words of a scenario: (what, description) for model, machine, training, plan and
-// software.
-std::vector<std::pair<std::string, std::string>> describe(const Case& subject);
+// A case as it was understood, in the words of a scenario: model, machine, training, plan and software.
+struct Described {
+  Message what, description;
+};
+std::vector<Described> describe(const Case& subject);
 
 // Its plan alone, and how many micro-batches a step takes.
-std::string describe_plan(const Case& subject);
+Message describe_plan(const Case& subject);
 
 // What a part of a step is called: "pipeline bubble".
-std::string in_words(Cause cause);
+Message in_words(Cause cause);
+
+// Parts with commas between them.
+Message listed(const std::vector<Message>& parts);
 
 // As written in a scenario: "none", "selective", "full".
 std::string name_of(Recompute::Mode mode);

@@ -275,8 +275,8 @@ Json case_json(const CaseReport& r) {
   json["cost"] = cost_json(r);
   json["stages"] = stages_json(r);
   json["ranks"] = ranks_json(r);
-  json["assumptions"] = r.subject.assumptions;
-  json["warnings"] = all_warnings(r);
+  json["assumptions"] = english(r.subject.assumptions);
+  json["warnings"] = english(all_warnings(r));
   return json;
 }
 
@@ -302,7 +302,7 @@ std::string run_json(const RunReport& report) {
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
   json["verdict"] = {{"winner", or_null(report.verdict.winner)},
                      {"ratio", report.verdict.ratio},
-                     {"because", report.verdict.because},
+                     {"because", report.verdict.because.english()},
                      {"likelihood", or_null(report.verdict.likelihood)}};
   return dumped(json);
 }

@@ -41,24 +41,23 @@ Json plan_answer_json(const PlanAnswer& answer) {
   return json;
 }
 
-std::string described(const Case& c) {
-  std::string text = describe_plan(c);
-  if (c.plan.pp > 1 && c.plan.order != Plan{}.order) text += fmt::format(", order {}", fmt::join(c.plan.order, "-"));
-  return text;
+Message described(const Case& c) {
+  const Message plan = describe_plan(c);
+  if (c.plan.pp == 1 || c.plan.order == Plan{}.order) return plan;
+  return message("{}, order {}", plan, fmt::join(c.plan.order, "-"));
 }
 
-std::string space_line(const PlanAnswer& answer, const double* seconds, int threads) {
+std::string whole(std::int64_t count) { return grouped(static_cast<double>(count)); }
+
+Message space_line(const PlanAnswer& answer, const double* seconds, int threads) {
   const SearchCounts& c = answer.counts;
-  std::string text = fmt::format("{} legal plans: {} do not fit in memory, {} cannot be among the best, {} simulated",
-                                 grouped(static_cast<double>(c.legal)), grouped(static_cast<double>(c.beyond_memory)),
-                                 grouped(static_cast<double>(c.too_slow)), grouped(static_cast<double>(c.simulated)));
-  if (c.did_not_fit > 0) text += fmt::format(" ({} of them do not fit)", grouped(static_cast<double>(c.did_not_fit)));
-  if (seconds != nullptr && *seconds > 0) {
-    text += fmt::format("; {} s, {} plans/s judged, {} plans/s and core simulated", significant(*seconds, 3),
-                        grouped(static_cast<double>(c.legal) / *seconds),
-                        significant(static_cast<double>(c.simulated) / *seconds / threads, 3));
-  }
-  return text;
+  Message line = message("{} legal plans: {} do not fit in memory, {} cannot be among the best, {} simulated",
+                         whole(c.legal), whole(c.beyond_memory), whole(c.too_slow), whole(c.simulated));
+  if (c.did_not_fit > 0) line = message("{} ({} of them do not fit)", line, whole(c.did_not_fit));
+  if (seconds == nullptr || *seconds <= 0) return line;
+  return message("{}; {} s, {} plans/s judged, {} plans/s and core simulated", line, significant(*seconds, 3),
+                 grouped(static_cast<double>(c.legal) / *seconds),
+                 significant(static_cast<double>(c.simulated) / *seconds / threads, 3));
 }
 
 }  // namespace
@@ -71,17 +70,19 @@ std::string plans_json(const std::string& title, std::span<const PlanAnswer> ans
 
 std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, std::span<const double> seconds,
                         int threads, const Terminal& terminal) {
+  const Words& words = terminal.words;
   std::string text = styled(printable(title), Style::bold, terminal) + "\n";
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const PlanAnswer& answer = answers[i];
     text += "\n" + styled(printable(answer.subject.name), Style::bold, terminal) + "\n";
     const double* took = i < seconds.size() ? &seconds[i] : nullptr;
-    text += wrapped(space_line(answer, took, threads), terminal.width, 2) + "\n";
-    if (!answer.complete) text += "stopped before the end: a faster plan may exist\n";
+    text += wrapped(words(space_line(answer, took, threads)), terminal.width, 2) + "\n";
+    if (!answer.complete) text += words("stopped before the end: a faster plan may exist") + "\n";
     if (answer.best.empty()) {
-      text += styled("no plan fits", Style::bad, terminal) + "\n";
+      text += styled(words("no plan fits"), Style::bad, terminal) + "\n";
     } else {
-      TextTable table({"plan", "step time", "tokens/s", "MFU", "memory GiB", "behind", "because of"});
+      TextTable table({words("plan"), words("step time"), words("tokens/s"), words("MFU"), words("memory GiB"),
+                       words("behind"), words("because of")});
       table.align_left(6);
       int number = 0;
       const double best = answer.best.front().report.step_time.seconds();
@@ -94,19 +95,19 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
              {percent(r.mfu)},
              {fmt::format("{} / {}", gib(r.memory[r.fullest].needed), gib(r.capacity))},
              {number == 1 ? "" : signed_percent(r.step_time.seconds() / best - 1.0)},
-             {ranked.slower_by ? fmt::format("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
+             {ranked.slower_by ? words("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
       }
       text += table.text(terminal);
       number = 0;
       for (const RankedPlan& ranked : answer.best) {
-        text += wrapped(fmt::format("{}  {}", ++number, described(ranked.report.subject)), terminal.width, 3) + "\n";
+        text += wrapped(fmt::format("{}  {}", ++number, words(described(ranked.report.subject))), terminal.width, 3) + "\n";
       }
     }
     if (const auto& miss = answer.nearest_miss) {
       Case missed = answer.subject;
       missed.plan = miss->plan;
-      text += wrapped(fmt::format("with {} GiB more on each GPU: {}, {} a step", gib(miss->missing), described(missed),
-                                  duration(miss->step_time)),
+      text += wrapped(words("with {} GiB more on each GPU: {}, {} a step", gib(miss->missing), described(missed),
+                            duration(miss->step_time)),
                       terminal.width, 2) +
               "\n";
     }

@@ -5,10 +5,10 @@
 
 namespace foretrain::report {
 
-std::vector<std::string> all_warnings(const CaseReport& report) {
-  std::vector<std::string> all;
+std::vector<Message> all_warnings(const CaseReport& report) {
+  std::vector<Message> all;
   for (const auto* warnings : {&report.subject.warnings, &report.warnings}) {
-    for (const std::string& warning : *warnings) {
+    for (const Message& warning : *warnings) {
       if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
     }
   }

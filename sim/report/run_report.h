@@ -16,7 +16,7 @@ struct RunReport {
 };
 
 // Warnings of the scenario and of its simulation, each once.
-std::vector<std::string> all_warnings(const CaseReport& report);
+std::vector<Message> all_warnings(const CaseReport& report);
 
 // The memory that must fit on a stage's GPU, in whole bytes: parts by name, and what the driver and the communication
 // library hold beside them. The parts add up to the total exactly.

@@ -28,18 +28,20 @@ std::string scale_json(const std::string& title, std::span<const ScaledCase> cas
 
 std::string scale_table(const std::string& title, std::span<const ScaledCase> cases, bool weak,
                         const Terminal& terminal) {
+  const Words& words = terminal.words;
   std::string text = styled(printable(title), Style::bold, terminal) + "\n";
   for (const ScaledCase& c : cases) {
-    text += "\n" + styled(printable(c.name), Style::bold, terminal) +
-            (weak ? ": the batch grows with the GPUs\n" : ": the same batch on all sizes\n");
-    TextTable table({"GPUs", "batch", "step time", "tokens/s", "per GPU", "MFU", "fits", "efficiency", "bent by"});
+    text += "\n" + styled(printable(c.name), Style::bold, terminal) + ": " +
+            (weak ? words("the batch grows with the GPUs") : words("the same batch on all sizes")) + "\n";
+    TextTable table({words("GPUs"), words("batch"), words("step time"), words("tokens/s"), words("per GPU"), words("MFU"),
+                     words("fits"), words("efficiency"), words("bent by")});
     table.align_left(8);
     std::string notes;
     for (const ScalePoint& point : c.points) {
       const std::string gpus = fmt::format("{}", point.gpus);
       if (!point.report) {
         table.add({{gpus}, {""}, {"-"}, {""}, {""}, {""}, {""}, {""}, {""}});
-        notes += wrapped(fmt::format("{} GPUs: {}", gpus, printable(point.why_not)), terminal.width, 2) + "\n";
+        notes += wrapped(words("{} GPUs: {}", gpus, printable(point.why_not)), terminal.width, 2) + "\n";
         continue;
       }
       const CaseReport& r = *point.report;
@@ -49,10 +51,10 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
                  {grouped(r.tokens_per_second)},
                  {grouped(r.tokens_per_second_per_gpu)},
                  {percent(r.mfu)},
-                 {r.fits ? "yes" : "NO", r.fits ? Style::plain : Style::bad},
+                 {r.fits ? words("yes") : words("NO"), r.fits ? Style::plain : Style::bad},
                  {percent(point.efficiency)},
-                 {point.bent_by ? fmt::format("{} (+{})", in_words(*point.bent_by), percent(point.bent_share)) : ""}});
-      notes += wrapped(fmt::format("{} GPUs: {}", gpus, describe_plan(r.subject)), terminal.width, 2) + "\n";
+                 {point.bent_by ? words("{} (+{})", in_words(*point.bent_by), percent(point.bent_share)) : ""}});
+      notes += wrapped(words("{} GPUs: {}", gpus, describe_plan(r.subject)), terminal.width, 2) + "\n";
     }
     text += table.text(terminal) + notes;
   }

@@ -40,9 +40,9 @@ std::string memory_of(const CaseReport& r) {
 }
 
 void add_money(std::vector<std::string>& header, std::vector<std::vector<TextTable::Cell>>& rows,
-               const RunReport& report) {
+               const RunReport& report, const Words& words) {
   if (any_case(report, [](const CaseReport& r) { return r.hours.has_value(); })) {
-    header.push_back("hours");
+    header.push_back(words("hours"));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto& hours = report.cases[i].hours;
       rows[i].push_back({hours ? significant(*hours, 3) : "", Style::plain});
@@ -50,7 +50,7 @@ void add_money(std::vector<std::string>& header, std::vector<std::vector<TextTab
   }
   const bool whole_job = any_case(report, [](const CaseReport& r) { return r.cost.has_value(); });
   if (!any_case(report, [](const CaseReport& r) { return r.cost_per_billion_tokens.has_value(); })) return;
-  header.push_back(whole_job ? "cost" : "cost per 1e9 tokens");
+  header.push_back(whole_job ? words("cost") : words("cost per 1e9 tokens"));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const CaseReport& r = report.cases[i];
     const auto& cost = whole_job ? r.cost : r.cost_per_billion_tokens;
@@ -59,19 +59,21 @@ void add_money(std::vector<std::string>& header, std::vector<std::vector<TextTab
 }
 
 void add_scaling(std::vector<std::string>& header, std::vector<std::vector<TextTable::Cell>>& rows,
-                 const RunReport& report) {
-  header.push_back("scaling");
+                 const RunReport& report, const Words& words) {
+  header.push_back(words("scaling"));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const CaseReport& r = report.cases[i];
     rows[i].push_back({r.scaling_efficiency
-                           ? fmt::format("{:.0f} % of {}", 100 * *r.scaling_efficiency, r.scaling_baseline_gpus)
+                           ? words("{} % of {}", fmt::format("{:.0f}", 100 * *r.scaling_efficiency), r.scaling_baseline_gpus)
                            : ""});
   }
 }
 
 // The cases side by side. Tokens a second compare plans of any batch; step times only those of one batch.
 std::string comparison(const RunReport& report, const Terminal& terminal) {
-  std::vector<std::string> header = {"case", "fits", "step time", "tokens/s", "per GPU", "MFU", "HFU", "memory GiB"};
+  const Words& words = terminal.words;
+  std::vector<std::string> header = {words("case"),    words("fits"), words("step time"), words("tokens/s"),
+                                     words("per GPU"), words("MFU"),  words("HFU"),       words("memory GiB")};
   const bool scaling = any_case(report, [](const CaseReport& r) { return r.scaling_efficiency.has_value(); });
   std::vector<std::vector<TextTable::Cell>> rows;
   const std::vector<std::string> names = names_of(report);
@@ -79,7 +81,7 @@ std::string comparison(const RunReport& report, const Terminal& terminal) {
     const CaseReport& r = report.cases[i];
     const bool winner = r.name == report.verdict.winner && report.cases.size() > 1;
     std::vector<TextTable::Cell> row = {{numbered(i, names), winner ? Style::bold : Style::plain},
-                                        {r.fits ? "yes" : "NO", r.fits ? Style::good : Style::bad},
+                                        {r.fits ? words("yes") : words("NO"), r.fits ? Style::good : Style::bad},
                                         {duration(r.step_time)},
                                         {grouped(r.tokens_per_second)},
                                         {grouped(r.tokens_per_second_per_gpu)},
@@ -88,44 +90,45 @@ std::string comparison(const RunReport& report, const Terminal& terminal) {
                                         {memory_of(r)}};
     rows.push_back(std::move(row));
   }
-  add_money(header, rows, report);
-  if (scaling) add_scaling(header, rows, report);
+  add_money(header, rows, report, words);
+  if (scaling) add_scaling(header, rows, report, words);
   TextTable table(header);
   for (auto& row : rows) table.add(std::move(row));
   std::string text = table.text(terminal);
   if (scaling) {
     text +=
-        styled(wrapped("scaling: speed per GPU against the fewest GPUs (the number after 'of') on which the plan fits",
-                       terminal.width, 2),
+        styled(wrapped(
+                   words("scaling: speed per GPU against the fewest GPUs (the number after 'of') on which the plan fits"),
+                   terminal.width, 2),
                Style::faint, terminal) +
         "\n";
   }
   return text;
 }
 
-std::string spoken(OffloadWait wait) {
+Message spoken(OffloadWait wait) {
   switch (wait) {
     case OffloadWait::copy_in:
-      return "  copies to the GPU";
+      return message("copies to the GPU");
     case OffloadWait::copy_out:
-      return "  copies to the host";
+      return message("copies to the host");
     case OffloadWait::host_optimizer:
-      return "  optimizer on the host";
+      return message("optimizer on the host");
     case OffloadWait::nvme:
-      return "  NVMe drives";
+      return message("NVMe drives");
   }
-  return "";
+  return {};
 }
 
 // What offload stalls consist of.
-void add_offload_waits(ByCase& by_case, const RunReport& report) {
+void add_offload_waits(ByCase& by_case, const RunReport& report, const Words& words) {
   for (std::size_t i = 0; i < kOffloadWaits; ++i) {
     const auto wait = static_cast<OffloadWait>(i);
     const auto share = [wait](const CaseReport& r) {
       return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[wait]) / exact_seconds(r.step_time);
     };
     if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
-    by_case.figures.push_back(figure(report, spoken(wait), std::string(to_string(wait)), [&](const CaseReport& r) {
+    by_case.figures.push_back(figure(report, "  " + words(spoken(wait)), std::string(to_string(wait)), [&](const CaseReport& r) {
       return Cell{percent(share(r)), share(r)};
     }));
   }
@@ -133,25 +136,26 @@ void add_offload_waits(ByCase& by_case, const RunReport& report) {
 
 // Only what is at least half a per mille of some step; the rest is in JSON.
 std::string time_spent(const RunReport& report, const Terminal& terminal) {
-  ByCase by_case{"where the time goes (mean of all GPUs)", names_of(report), {}};
+  ByCase by_case{terminal.words("where the time goes (mean of all GPUs)"), names_of(report), {}};
   for (std::size_t i = 0; i < kCauses; ++i) {
     const auto cause = static_cast<Cause>(i);
     const auto share = [cause](const CaseReport& r) {
       return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[cause]) / exact_seconds(r.step_time);
     };
     if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
-    by_case.figures.push_back(figure(report, in_words(cause), std::string(to_string(cause)), [&](const CaseReport& r) {
+    by_case.figures.push_back(figure(report, terminal.words(in_words(cause)), std::string(to_string(cause)), [&](const CaseReport& r) {
       return Cell{percent(share(r)), share(r)};
     }));
   }
-  add_offload_waits(by_case, report);
+  add_offload_waits(by_case, report, terminal.words);
   return by_case.text(terminal);
 }
 
 // What offloading holds on the fullest host.
 std::string host_memory_held(const RunReport& report, const Terminal& terminal) {
   if (!any_case(report, [](const CaseReport& r) { return r.host.has_value(); })) return "";
-  ByCase by_case{"fullest host, GiB", names_of(report), {}};
+  const Words& words = terminal.words;
+  ByCase by_case{words("fullest host, GiB"), names_of(report), {}};
   const auto add = [&](std::string name, const std::function<std::optional<Bytes>(const CaseReport&)>& bytes) {
     if (!any_case(report, [&](const CaseReport& r) { return bytes(r).value_or(Bytes{}).value >= 0.05 * kGiB; })) return;
     by_case.figures.push_back(figure(report, name, name, [&](const CaseReport& r) {
@@ -160,18 +164,17 @@ std::string host_memory_held(const RunReport& report, const Terminal& terminal) 
     }));
   };
   for (std::size_t i = 0; i < HostMemoryParts{}.named().size(); ++i) {
-    std::string name = HostMemoryParts{}.named()[i].first;
-    std::replace(name.begin(), name.end(), '_', ' ');
-    add("  " + name, [i](const CaseReport& r) { return r.host ? std::optional(r.host->parts.named()[i].second) : std::nullopt; });
+    add("  " + words.term(HostMemoryParts{}.named()[i].first), [i](const CaseReport& r) { return r.host ? std::optional(r.host->parts.named()[i].second) : std::nullopt; });
   }
-  add("in all", [](const CaseReport& r) { return r.host ? std::optional(r.host->parts.total()) : std::nullopt; });
-  add("host memory", [](const CaseReport& r) { return r.host ? r.host_capacity : std::nullopt; });
-  add("on NVMe drives", [](const CaseReport& r) { return r.host ? std::optional(r.host->nvme) : std::nullopt; });
+  add(words("in all"), [](const CaseReport& r) { return r.host ? std::optional(r.host->parts.total()) : std::nullopt; });
+  add(words("host memory"), [](const CaseReport& r) { return r.host ? r.host_capacity : std::nullopt; });
+  add(words("on NVMe drives"), [](const CaseReport& r) { return r.host ? std::optional(r.host->nvme) : std::nullopt; });
   return by_case.text(terminal);
 }
 
 std::string memory_held(const RunReport& report, const Terminal& terminal) {
-  ByCase by_case{"fullest GPU, GiB", names_of(report), {}};
+  const Words& words = terminal.words;
+  ByCase by_case{words("fullest GPU, GiB"), names_of(report), {}};
   if (any_case(report, [](const CaseReport& r) { return r.fullest >= r.memory.size(); })) return "";
   const auto fullest = [](const CaseReport& r) -> const StagePeak& { return r.memory[r.fullest]; };
   const auto add = [&](std::string name, std::string short_name, const std::function<Bytes(const CaseReport&)>& bytes) {
@@ -182,37 +185,36 @@ std::string memory_held(const RunReport& report, const Terminal& terminal) {
   for (std::size_t i = 0; i < MemoryParts{}.named().size(); ++i) {
     const auto bytes = [&](const CaseReport& r) { return fullest(r).parts.named()[i].second; };
     if (!any_case(report, [&](const CaseReport& r) { return bytes(r).value >= 0.05 * kGiB; })) continue;
-    std::string name = MemoryParts{}.named()[i].first;
-    std::replace(name.begin(), name.end(), '_', ' ');
+    const std::string name = words.term(MemoryParts{}.named()[i].first);
     add("  " + name, name, bytes);
   }
-  add("allocated (torch)", "allocated", [&](const CaseReport& r) { return fullest(r).figures.allocated; });
-  add("reserved (torch)", "reserved", [&](const CaseReport& r) { return fullest(r).figures.reserved; });
-  add("nvidia-smi shows", "nvidia-smi", [&](const CaseReport& r) { return fullest(r).figures.device; });
-  add("must fit", "must fit", [&](const CaseReport& r) { return fullest(r).needed; });
-  add("capacity", "capacity", [](const CaseReport& r) { return r.capacity; });
+  add(words("allocated (torch)"), words("allocated"), [&](const CaseReport& r) { return fullest(r).figures.allocated; });
+  add(words("reserved (torch)"), words("reserved"), [&](const CaseReport& r) { return fullest(r).figures.reserved; });
+  add(words("nvidia-smi shows"), words("nvidia-smi"), [&](const CaseReport& r) { return fullest(r).figures.device; });
+  add(words("must fit"), words("must fit"), [&](const CaseReport& r) { return fullest(r).needed; });
+  add(words("capacity"), words("capacity"), [](const CaseReport& r) { return r.capacity; });
   for (Cell& cell : by_case.figures.back().cells) cell.share = -1;
   return by_case.text(terminal);
 }
 
-std::string spoken(std::string_view quantity) {
-  static const std::map<std::string_view, std::string> kWords = {{"matmul", "matrix rate"},
-                                                                 {"memory_bandwidth", "memory bandwidth"},
-                                                                 {"kernel_latency", "kernel latency"},
-                                                                 {"host", "host launch rate"},
-                                                                 {"nvlink", "NVLink"},
-                                                                 {"pcie", "PCIe"},
-                                                                 {"nic", "network cards"},
-                                                                 {"host_memory", "host memory"},
-                                                                 {"host_cores", "host cores"},
-                                                                 {"nvme", "NVMe drives"},
-                                                                 {"network_latency", "link latency"}};
+Message spoken(std::string_view quantity) {
+  static const std::map<std::string_view, Message> kWords = {{"matmul", message("matrix rate")},
+                                                                 {"memory_bandwidth", message("memory bandwidth")},
+                                                                 {"kernel_latency", message("kernel latency")},
+                                                                 {"host", message("host launch rate")},
+                                                                 {"nvlink", message("NVLink")},
+                                                                 {"pcie", message("PCIe")},
+                                                                 {"nic", message("network cards")},
+                                                                 {"host_memory", message("host memory")},
+                                                                 {"host_cores", message("host cores")},
+                                                                 {"nvme", message("NVMe drives")},
+                                                                 {"network_latency", message("link latency")}};
   const auto found = kWords.find(quantity);
-  return found == kWords.end() ? std::string(quantity) : found->second;
+  return found == kWords.end() ? Message(std::string(quantity)) : found->second;
 }
 
 std::string gains(const RunReport& report, const Terminal& terminal) {
-  ByCase by_case{"1 % faster shortens the step by", names_of(report), {}};
+  ByCase by_case{terminal.words("1 % faster shortens the step by"), names_of(report), {}};
   std::vector<std::string_view> named;
   for (const CaseReport& r : report.cases) {
     for (const auto& [name, value] : r.elasticity.named()) {
@@ -229,7 +231,7 @@ std::string gains(const RunReport& report, const Terminal& terminal) {
     if (name == "other") continue;
     if (!any_case(report, [&](const CaseReport& r) { return value(r) >= 0.005; })) continue;
     by_case.figures.push_back(
-        figure(report, spoken(name), std::string(name), [&](const CaseReport& r) {
+        figure(report, terminal.words(spoken(name)), std::string(name), [&](const CaseReport& r) {
           return Cell{fmt::format("{:.2f} %", value(r)), value(r)};
         }));
   }
@@ -237,23 +239,24 @@ std::string gains(const RunReport& report, const Terminal& terminal) {
 }
 
 std::string advice(const RunReport& report, const Terminal& terminal) {
+  const Words& words = terminal.words;
   std::string text;
   for (const CaseReport& r : report.cases) {
     if (r.fits) continue;
-    const std::string where =
-        r.memory.size() > 1 ? fmt::format(" on pipeline stage {}", r.memory[r.fullest].stage) : "";
-    const auto missing = [&](const std::string& what) {
-      text += styled(wrapped(fmt::format("{} does not fit: {}", r.name, what), terminal.width, 2), Style::bad, terminal) +
-              "\n";
+    const auto missing = [&](const Message& what) {
+      text += styled(wrapped(words("{} does not fit: {}", r.name, what), terminal.width, 2), Style::bad, terminal) + "\n";
     };
-    if (const Bytes gpu = missing_memory(r); gpu.value > 0 || r.host_fits())
-      missing(fmt::format("{} GiB are missing on every GPU{}", gib(gpu), where));
-    if (!r.host_fits()) missing(fmt::format("{} GiB of host memory are missing", gib(missing_host_memory(r))));
-    if (r.changes.empty()) text += "  no small change of the plan makes it fit\n";
+    if (const Bytes gpu = missing_memory(r); gpu.value > 0 || r.host_fits()) {
+      missing(r.memory.size() > 1 ? message("{} GiB are missing on every GPU on pipeline stage {}", gib(gpu),
+                                            r.memory[r.fullest].stage)
+                                  : message("{} GiB are missing on every GPU", gib(gpu)));
+    }
+    if (!r.host_fits()) missing(message("{} GiB of host memory are missing", gib(missing_host_memory(r))));
+    if (r.changes.empty()) text += "  " + words("no small change of the plan makes it fit") + "\n";
     for (const FittingChange& change : r.changes) {
-      std::string line = fmt::format("  fits with {}: {} GiB", change.what, gib(change.needed));
-      if (change.step_time) line += fmt::format(", {} a step", duration(*change.step_time));
-      text += wrapped(line, terminal.width, 4) + "\n";
+      Message line = message("fits with {}: {} GiB", change.what, gib(change.needed));
+      if (change.step_time) line = message("{}, {} a step", line, duration(*change.step_time));
+      text += wrapped("  " + words(line), terminal.width, 4) + "\n";
     }
   }
   return text;
@@ -261,55 +264,62 @@ std::string advice(const RunReport& report, const Terminal& terminal) {
 
 // How far the step times may be off, and the measured run that says so first.
 std::string certainty(const RunReport& report, const Terminal& terminal) {
+  const Words& words = terminal.words;
   std::string text;
   const std::vector<std::string> names = names_of(report);
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
     const auto& bar = report.cases[i].error_bar;
     if (!bar) continue;
     const ErrorBar::Nearest& nearest = bar->nearest;
-    text += wrapped(fmt::format("  {}: {} to {} s, confidence {}; most alike is {} ({} x {}, {}), predicted {} too {}",
-                                names[i], significant(bar->low_s, 3), significant(bar->high_s, 3),
-                                name_of(bar->confidence), nearest.name, nearest.gpus, nearest.gpu, nearest.software,
-                                percent(std::abs(nearest.error)), nearest.error < 0 ? "fast" : "slow"),
+    const std::string off = percent(std::abs(nearest.error));
+    const Message predicted = nearest.error < 0 ? message("predicted {} too fast", off) : message("predicted {} too slow", off);
+    const std::string range = words("{} to {} s", significant(bar->low_s, 3), significant(bar->high_s, 3));
+    const std::string run = fmt::format("{} ({} x {}, {})", nearest.name, nearest.gpus, nearest.gpu, nearest.software);
+    text += wrapped("  " + words("{}: {}, confidence {}; most alike is {}, {}", names[i], range,
+                                 words.term(name_of(bar->confidence)), run, predicted),
                     terminal.width, 4) +
             "\n";
   }
   if (text.empty()) return "";
-  return styled("how sure: nine in ten such runs are in the range", Style::faint, terminal) + "\n" + text;
+  return styled(words("how sure: nine in ten such runs are in the range"), Style::faint, terminal) + "\n" + text;
 }
-
-using Descriptions = std::vector<std::pair<std::string, std::string>>;
 
 // What all cases share is said once.
 std::string understood(const RunReport& report, const Terminal& terminal) {
-  std::vector<Descriptions> all;
-  for (const CaseReport& r : report.cases) all.push_back(describe(r.subject));
+  const Words& words = terminal.words;
+  std::vector<std::vector<std::string>> all;  // of each case, each part of its description
+  for (const CaseReport& r : report.cases) {
+    all.emplace_back();
+    for (const Described& part : describe(r.subject)) all.back().push_back(words(part.description));
+  }
   if (all.empty()) return "";
   const auto shared = [&](std::size_t part) {
-    return std::all_of(all.begin(), all.end(), [&](const Descriptions& d) { return d[part] == all[0][part]; });
+    return std::all_of(all.begin(), all.end(), [&](const auto& texts) { return texts[part] == all[0][part]; });
   };
-  std::string text = styled("as understood", Style::faint, terminal) + "\n";
-  for (std::size_t part = 0; part < all[0].size(); ++part) {
+  std::string text = styled(words("as understood"), Style::faint, terminal) + "\n";
+  const std::vector<Described> parts = describe(report.cases.front().subject);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
     if (!shared(part)) continue;
-    text += wrapped(fmt::format("  {}: {}", all[0][part].first, all[0][part].second), terminal.width, 4) + "\n";
+    text += wrapped("  " + words("{}: {}", parts[part].what, all[0][part]), terminal.width, 4) + "\n";
   }
   for (std::size_t c = 0; c < all.size(); ++c) {
     std::string own;
     for (std::size_t part = 0; part < all[c].size(); ++part) {
-      if (!shared(part)) own += (own.empty() ? "" : "; ") + all[c][part].second;
+      if (!shared(part)) own += (own.empty() ? "" : "; ") + all[c][part];
     }
-    if (!own.empty()) text += wrapped(fmt::format("  {}: {}", report.cases[c].name, own), terminal.width, 4) + "\n";
+    if (!own.empty()) text += wrapped("  " + words("{}: {}", report.cases[c].name, own), terminal.width, 4) + "\n";
   }
   return text;
 }
 
 // Sentences that several cases share are printed once, with the cases they are about unless that is all of them.
-std::string sentences(const RunReport& report, const std::string& title, const Terminal& terminal,
-                      const std::function<std::vector<std::string>(const CaseReport&)>& of) {
+std::string sentences(const RunReport& report, const Message& title, const Terminal& terminal,
+                      const std::function<std::vector<Message>(const CaseReport&)>& of) {
   std::vector<std::pair<std::string, std::vector<std::string>>> said;
   std::map<std::string, std::size_t> index;
   for (const CaseReport& r : report.cases) {
-    for (const std::string& sentence : of(r)) {
+    for (const Message& said_of : of(r)) {
+      const std::string sentence = terminal.words(said_of);
       const auto [at, is_new] = index.emplace(sentence, said.size());
       if (is_new) said.push_back({sentence, {}});
       std::vector<std::string>& names = said[at->second].second;
@@ -321,7 +331,7 @@ std::string sentences(const RunReport& report, const std::string& title, const T
     const std::string about = names.size() == report.cases.size() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
     text += wrapped("  " + sentence + about, terminal.width, 4) + "\n";
   }
-  return text.empty() ? "" : styled(title, Style::faint, terminal) + "\n" + text;
+  return text.empty() ? "" : styled(terminal.words(title), Style::faint, terminal) + "\n" + text;
 }
 
 }  // namespace
@@ -330,7 +340,7 @@ std::string run_table(const RunReport& report, const Terminal& terminal) {
   const Style answer = report.verdict.winner.empty() ? Style::bad : Style::good;
   const std::vector<std::string> sections = {
       report.title.empty() ? "" : styled(wrapped(report.title, terminal.width, 2), Style::bold, terminal) + "\n",
-      styled(wrapped(report.verdict.because, terminal.width, 2), answer, terminal) + "\n",
+      styled(wrapped(terminal.words(report.verdict.because), terminal.width, 2), answer, terminal) + "\n",
       comparison(report, terminal),
       certainty(report, terminal),
       advice(report, terminal),
@@ -339,8 +349,8 @@ std::string run_table(const RunReport& report, const Terminal& terminal) {
       host_memory_held(report, terminal),
       gains(report, terminal),
       understood(report, terminal),
-      sentences(report, "assumed", terminal, [](const CaseReport& r) { return r.subject.assumptions; }),
-      sentences(report, "warnings", terminal, [](const CaseReport& r) { return r.warnings; })};
+      sentences(report, message("assumed"), terminal, [](const CaseReport& r) { return r.subject.assumptions; }),
+      sentences(report, message("warnings"), terminal, [](const CaseReport& r) { return r.warnings; })};
   std::string text;
   for (const std::string& section : sections) {
     if (!section.empty()) text += (text.empty() ? "" : "\n") + section;

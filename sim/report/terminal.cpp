@@ -76,6 +76,26 @@ void strip_right(std::string& line) {
   while (!line.empty() && line.back() == ' ') line.pop_back();
 }
 
+// Marks that do not begin a line: ，。；：！？、）】》” and their ASCII kin.
+bool clings_to_the_left(char32_t code) {
+  static constexpr std::u32string_view kMarks = U"，。；：！？、）】》」』”’％,.;:!?)]}%";
+  return kMarks.find(code) != kMarks.npos;
+}
+
+// The start of the text up to where a line may end: a space, or either side of a wide character unless a mark follows.
+std::string_view unbroken(std::string_view text) {
+  std::size_t size = 0;
+  bool before_is_wide = false;
+  while (size < text.size() && text[size] != ' ') {
+    const Decoded c = decode(text.substr(size));
+    const bool wide = c.valid && width_of(c.code) == 2;
+    if (size > 0 && (wide || before_is_wide) && !clings_to_the_left(c.code)) break;
+    before_is_wide = wide;
+    size += c.bytes;
+  }
+  return text.substr(0, size);
+}
+
 constexpr int kGap = 2;
 
 }  // namespace
@@ -129,22 +149,27 @@ std::string wrapped(std::string_view text, int width, int indent) {
   const std::string margin(static_cast<std::size_t>(indent), ' ');
   std::string result(std::min(clean.find_first_not_of(' '), clean.size()), ' ');
   int column = static_cast<int>(result.size());
-  bool line_is_empty = true;
-  for (std::size_t begin = result.size(); begin < clean.size();) {
-    const std::size_t end = std::min(clean.find(' ', begin), clean.size());
-    const std::string_view word = std::string_view(clean).substr(begin, end - begin);
-    begin = end + 1;
-    if (word.empty()) continue;
-    if (!line_is_empty && column + 1 + display_width(word) > width) {
+  bool line_is_empty = true, after_space = false;
+  std::string_view rest = std::string_view(clean).substr(result.size());
+  while (!rest.empty()) {
+    if (rest.front() == ' ') {
+      after_space = true;
+      rest.remove_prefix(1);
+      continue;
+    }
+    const std::string_view piece = unbroken(rest);
+    const int space = after_space ? 1 : 0;
+    if (!line_is_empty && column + space + display_width(piece) > width) {
       result.append("\n").append(margin);
       column = indent;
-    } else if (!line_is_empty) {
+    } else if (!line_is_empty && after_space) {
       result += ' ';
       ++column;
     }
-    result += word;
-    column += display_width(word);
-    line_is_empty = false;
+    result += piece;
+    column += display_width(piece);
+    line_is_empty = after_space = false;
+    rest.remove_prefix(piece.size());
   }
   return result;
 }

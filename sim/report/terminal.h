@@ -4,12 +4,15 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/report/words.h"
+
 namespace foretrain::report {
 
-// Where text is shown.
+// Where text is shown, and in which language.
 struct Terminal {
   bool colour = false;
   int width = 100;  // columns
+  Words words{};
 };
 
 enum class Style { plain, bold, good, bad, faint };
@@ -21,7 +24,8 @@ int display_width(std::string_view text);
 std::string printable(std::string_view text);
 // The text cut to so many columns, with an ellipsis if anything is missing.
 std::string cut(std::string_view text, int width);
-// The text broken at spaces; lines after the first start with `indent` spaces. Ends without a newline.
+// The text broken at spaces and beside wide characters, which are written without spaces; lines after the first start
+// with `indent` spaces. Ends without a newline.
 std::string wrapped(std::string_view text, int width, int indent);
 
 // A bar of so many columns, in eighths of a column; share is 0 to 1.

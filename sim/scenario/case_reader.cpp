@@ -91,21 +91,21 @@ bool has_flash(const Gpu& gpu) {
 // What a scenario leaves open is set to what one would run on this GPU, and said.
 void fill_defaults(const Node& written_train, const Model& model, const Gpu& gpu, Train& train,
                    Diagnostics& diagnostics) {
-  const auto note = [&](std::string message) { diagnostics.note(written_train.position, std::move(message)); };
+  const auto note = [&](Message message) { diagnostics.note(written_train.position, std::move(message)); };
   if (!written(written_train, "seq_len")) {
     if (model.max_positions > 0) train.seq_len = std::min(train.seq_len, model.max_positions);
-    note(fmt::format("train.seq_len is taken as {}", train.seq_len));
+    note(message("train.seq_len is taken as {}", train.seq_len));
   }
   if (!written(written_train, "precision")) {
     for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::fp32}) {
       train.precision = precision;
       if (gpu.dense(precision)) break;
     }
-    note(fmt::format("train.precision is taken as {}", to_string(train.precision)));
+    note(message("train.precision is taken as {}", to_string(train.precision)));
   }
   if (!written(written_train, "attention")) {
     if (!has_flash(gpu)) train.attention = AttentionKernel::standard;
-    note(fmt::format("train.attention is taken as {}", to_string(train.attention)));
+    note(message("train.attention is taken as {}", to_string(train.attention)));
   }
 }
 
@@ -114,7 +114,7 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   if (result.train.global_batch > 0) {
     result.micro_batch_auto = !request.micro_batch;
     if (!request.micro_batch && !request.micro_batch_auto) {
-      diagnostics.note(request.position, "plan.micro_batch is taken as auto: the largest that fits");
+      diagnostics.note(request.position, message("plan.micro_batch is taken as auto: the largest that fits"));
     }
     return true;
   }
@@ -125,7 +125,7 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   }
   result.train.global_batch = default_global_batch(result.plan);
   diagnostics.note(request.position,
-                   fmt::format("train.global_batch is taken as {}: a micro-batch of {} on each of {} "
+                   message("train.global_batch is taken as {}: a micro-batch of {} on each of {} "
                                "data-parallel ranks and {} pipeline stages",
                                result.train.global_batch, result.plan.micro_batch, result.plan.dp, result.plan.pp));
   return true;
@@ -192,7 +192,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
   }
   const Node assumed_software{node.position, std::string(kDefaultSoftware)};
   if (software_node.is_null()) {
-    diagnostics.note(node.position, fmt::format("software is taken as {}", kDefaultSoftware));
+    diagnostics.note(node.position, message("software is taken as {}", kDefaultSoftware));
   }
   // A profile depends on the version that the case names; both make up what is looked up once.
   const Node& named_software = software_node.is_null() ? assumed_software : software_node;

@@ -27,8 +27,8 @@ std::optional<Case> read_case(CaseReader& reader, const Node& node, const std::s
 
 void append_all_but_notes(const Diagnostics& said, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error) diagnostics.error(d.position, d.message);
-    if (d.severity == Severity::unsupported) diagnostics.unsupported(d.position, d.message);
+    if (d.severity == Severity::error) diagnostics.error(d.position, d.message.english());
+    if (d.severity == Severity::unsupported) diagnostics.unsupported(d.position, d.message.english());
     if (d.severity == Severity::warning) diagnostics.warning(d.position, d.message);
   }
 }
@@ -117,7 +117,7 @@ std::optional<MeasuredFile> load_measured(const std::string& path, const DataFol
     Diagnostics said;
     measured.subject = read_case(reader, node, name, said);
     for (const Diagnostic& d : said.all()) {
-      if (d.severity == Severity::unsupported) measured.refusals.push_back(d.message);
+      if (d.severity == Severity::unsupported) measured.refusals.push_back(d.message.english());
       if (d.severity == Severity::error) {
         measured.refusals.push_back(to_string(d));
         measured.faulty = true;

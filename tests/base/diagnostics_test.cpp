@@ -8,7 +8,7 @@ TEST_CASE("a diagnostic prints as file:line:column: severity: message") {
   Diagnostics diagnostics;
   auto file = std::make_shared<const std::string>("plan.yaml");
   diagnostics.error({file, 14, 9}, "tp=3 does not divide heads=32");
-  diagnostics.warning({file, 0, 0}, "no NIC");
+  diagnostics.warning({file, 0, 0}, message("no {}", "NIC"));
   CHECK(to_string(diagnostics.all()[0]) == "plan.yaml:14:9: error: tp=3 does not divide heads=32");
   CHECK(to_string(diagnostics.all()[1]) == "plan.yaml: warning: no NIC");
   CHECK(diagnostics.error_count() == 1);

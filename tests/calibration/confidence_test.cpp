@@ -161,14 +161,14 @@ TEST_CASE("what is far from every measured run gets a wider range and a warning"
   CHECK(known.error_bar->low_s <= known.step_time.seconds());
   CHECK(known.error_bar->high_s >= known.step_time.seconds());
   CHECK(known.error_bar->nearest.gpu == "a100-sxm4-80gb");
-  for (const std::string& warning : known.warnings) CHECK(warning.find("outside of") == std::string::npos);
+  for (const Message& warning : known.warnings) CHECK(warning.english().find("outside of") == std::string::npos);
 
   CaseReport unknown = simulate_plainly(question("mi300x-192gb", "nvlink-mesh", "hf-trainer"));
   add_error_bar(unknown, bars);
   REQUIRE(unknown.error_bar);
   CHECK(unknown.error_bar->confidence == ErrorBar::Confidence::low);
   REQUIRE_FALSE(unknown.warnings.empty());
-  CHECK(unknown.warnings.back().find("no measured run on mi300x-192gb") != std::string::npos);
+  CHECK(unknown.warnings.back().english().find("no measured run on mi300x-192gb") != std::string::npos);
   CHECK(unknown.error_bar->high_s / unknown.error_bar->low_s > known.error_bar->high_s / known.error_bar->low_s);
 }
 

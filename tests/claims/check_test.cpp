@@ -25,7 +25,7 @@ std::string errors_of(const std::string& yaml) {
   Diagnostics diagnostics;
   CHECK_FALSE(read(yaml, diagnostics));
   std::string text;
-  for (const Diagnostic& d : diagnostics.all()) text += d.message + "\n";
+  for (const Diagnostic& d : diagnostics.all()) text += d.message.english() + "\n";
   return text;
 }
 

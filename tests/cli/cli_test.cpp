@@ -217,6 +217,20 @@ TEST_CASE("environment") {
   }
 }
 
+TEST_CASE("tables speak the language of the locale or of --lang, JSON does not") {
+  const Scenario s;
+  const std::string ask = "run " + s.file;
+  const Outcome english = run_program(ask), chinese = run_program(ask + " --lang zh");
+  CHECK(chinese.status == 0);
+  CHECK(contains(chinese.out, "步时"));
+  CHECK_FALSE(contains(chinese.out, "step time"));
+  CHECK(contains(english.out, "step time"));
+  CHECK(run_program(ask, "LC_ALL=zh_CN.UTF-8").out == chinese.out);
+  CHECK(run_program(ask + " --lang en", "LC_ALL=zh_CN.UTF-8").out == english.out);
+  CHECK(run_program(ask + " --json - --lang zh").out == run_program(ask + " --json -").out);
+  CHECK(run_program(ask + " --lang fr").status == 2);
+}
+
 TEST_CASE("data folder") {
   const Scenario s;
   const Folder empty;

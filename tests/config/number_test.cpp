@@ -154,7 +154,7 @@ TEST_CASE("whole numbers are exact or refused") {
     CHECK_FALSE(reader.integer(key));
   }
   CHECK(diagnostics.error_count() == 5);
-  CHECK(contains(diagnostics.all()[0].message, "at most 2^53"));
+  CHECK(contains(diagnostics.all()[0].message.english(), "at most 2^53"));
 }
 
 TEST_CASE("booleans") {

@@ -21,7 +21,7 @@ ClusterDescription good(std::string_view yaml) {
 
 bool assumes(const ClusterDescription& cluster, std::string_view text) {
   return std::any_of(cluster.assumptions.begin(), cluster.assumptions.end(),
-                     [&](const std::string& a) { return a.find(text) != std::string::npos; });
+                     [&](const Message& a) { return a.english().find(text) != std::string::npos; });
 }
 
 // Checks that the map is refused with exactly one error, at the place and in the words given.
@@ -200,7 +200,7 @@ TEST_CASE("what is not simulated is refused by name") {
     CHECK(!read(yaml, diagnostics).has_value());
     REQUIRE(diagnostics.error_count() == 1);
     REQUIRE(diagnostics.all().front().severity == Severity::unsupported);
-    return diagnostics.all().front().message;
+    return diagnostics.all().front().message.english();
   };
   CHECK(feature("{topo: topo.txt}") == "cluster.topo");
   CHECK(feature("{gpu: a100-80g, gpus: 1, mig: 3g.40gb}") == "cluster.mig");

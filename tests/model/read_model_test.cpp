@@ -41,7 +41,7 @@ std::vector<std::string> refusals(const std::string& yaml) {
   std::vector<std::string> features;
   for (const Diagnostic& d : outcome.diagnostics.all()) {
     CHECK_MESSAGE(d.severity == Severity::unsupported, to_string(d));
-    features.push_back(d.message);
+    features.push_back(d.message.english());
   }
   return features;
 }
@@ -88,8 +88,8 @@ TEST_CASE("a published count that does not fit is a warning that says both") {
   REQUIRE(wrong.model);
   REQUIRE(wrong.diagnostics.all().size() == 1);
   CHECK(wrong.diagnostics.all()[0].severity == Severity::warning);
-  CHECK(contains(wrong.diagnostics.all()[0].message, "13"));
-  CHECK(contains(wrong.diagnostics.all()[0].message, "6.738"));
+  CHECK(contains(wrong.diagnostics.all()[0].message.english(), "13"));
+  CHECK(contains(wrong.diagnostics.all()[0].message.english(), "6.738"));
 }
 
 TEST_CASE("wrong inline models say what would be right") {
@@ -174,7 +174,7 @@ TEST_CASE("a bare size is an assumption that is said") {
   CHECK(outcome.model->name == "llama-2-7b");
   REQUIRE(outcome.diagnostics.all().size() == 1);
   CHECK(outcome.diagnostics.all()[0].severity == Severity::note);
-  CHECK(outcome.diagnostics.all()[0].message == "'7B' is taken as llama-2-7b; name the model to choose another");
+  CHECK(outcome.diagnostics.all()[0].message.english() == "'7B' is taken as llama-2-7b; name the model to choose another");
   CHECK(read("13b").model->name == "llama-2-13b");
   CHECK(read("70b").model->name == "llama-2-70b");
   CHECK(read("175b").model->name == "gpt-3-175b");

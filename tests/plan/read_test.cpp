@@ -17,7 +17,7 @@ struct Reading {
   std::vector<std::string> unsupported() const {
     std::vector<std::string> names;
     for (const Diagnostic& d : said.all())
-      if (d.severity == Severity::unsupported) names.push_back(d.message);
+      if (d.severity == Severity::unsupported) names.push_back(d.message.english());
     return names;
   }
   std::string text() const {

@@ -71,7 +71,7 @@ TEST_CASE("a claim in words, as a table and as JSON") {
   CHECK(report::because_of(judged) == "holds: on a hot day. Does not: small. not simulated yet: cluster.mig");
   CHECK(report::description_of(claim.checks[0]) == "step_time_s, two over one");
 
-  const std::string table = report::claims_table(std::span(&judged, 1), {false, 100}, false);
+  const std::string table = report::claims_table(std::span(&judged, 1), report::Terminal{}, false);
   for (const char* part :
        {"1 claims: 1 depends", "depends  id-1 (ranges widened by 3 %)", "two is twice as slow", "2 to 3", "2.00",
         "at most 20 GB", "24.4 GB", "one and two fits", "cluster.mig", "known miss: too large"}) {

@@ -28,8 +28,8 @@ inline CaseReport hand_made(const std::string& name) {
   c.plan.dp = 4;
   c.plan.zero = 1;
   c.software.name = "profile";
-  c.assumptions = {"sequence length is the default"};
-  c.warnings = {"odd but legal"};
+  c.assumptions = {message("sequence length is the default")};
+  c.warnings = {message("odd but legal")};
 
   r.step_time = Time{1'000'000'000'001};
   r.breakdown[Cause::compute] = Time{700'000'000'000};
@@ -78,7 +78,7 @@ inline RunReport run_of(std::vector<CaseReport> cases) {
   run.title = "a question";
   run.verdict.winner = cases.empty() ? "" : cases.front().name;
   run.verdict.ratio = 1.5;
-  run.verdict.because = "the first wins by 1.50 x: it has more of everything";
+  run.verdict.because = message("the first wins by 1.50 x: it has more of everything");
   run.cases = std::move(cases);
   return run;
 }

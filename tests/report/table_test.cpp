@@ -64,7 +64,7 @@ TEST_CASE("a case that does not fit") {
 
 TEST_CASE("warnings of some cases name them") {
   RunReport run = many(3);
-  run.cases[1].warnings = {"close to the limit"};
+  run.cases[1].warnings = {message("close to the limit")};
   const std::string text = run_table(run, {.width = 100});
   CHECK(has(text, "close to the limit (case number 1)"));
   CHECK_FALSE(has(text, "odd but legal"));  // said when the scenario was read

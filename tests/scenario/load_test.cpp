@@ -123,7 +123,7 @@ cases:
   REQUIRE(r.scenario);
   const Case& c = r.scenario->cases[0];
   std::string assumed;
-  for (const std::string& line : c.assumptions) assumed += line + "\n";
+  for (const Message& line : c.assumptions) assumed += line.english() + "\n";
   CHECK(c.train.seq_len == 2048);
   CHECK(c.train.global_batch == 8);  // one sequence a GPU
   CHECK(c.train.precision == Precision::bf16);
@@ -209,7 +209,7 @@ TEST_CASE("wrong scenarios are reported where they are wrong") {
 TEST_CASE("all cases' errors are reported, also those of a shared base") {
   const Reading r = read("base: {model: no-such-model}\ncases: [{name: a}, {name: b}]");
   int unknown_models = 0;
-  for (const Diagnostic& d : r.said.all()) unknown_models += contains(d.message, "no-such-model") ? 1 : 0;
+  for (const Diagnostic& d : r.said.all()) unknown_models += contains(d.message.english(), "no-such-model") ? 1 : 0;
   CHECK(unknown_models == 2);
 }
 

@@ -187,8 +187,8 @@ TEST_CASE("an unknown profile suggests the nearest") {
   Diagnostics diagnostics;
   CHECK_FALSE(load_software(kProfiles, "megatron-cor", {}, diagnostics).has_value());
   REQUIRE(diagnostics.error_count() == 1);
-  CHECK(contains(diagnostics.all()[0].message, "unknown software profile"));
-  CHECK(contains(diagnostics.all()[0].message, "megatron-core"));
+  CHECK(contains(diagnostics.all()[0].message.english(), "unknown software profile"));
+  CHECK(contains(diagnostics.all()[0].message.english(), "megatron-core"));
 }
 
 TEST_CASE("mistakes in a profile are reported where they are") {
