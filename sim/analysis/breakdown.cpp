@@ -79,9 +79,11 @@ OffloadWait wait_of(TaskKind kind) {
   }
 }
 
-void charge(Breakdown& sum, Cause cause, TaskKind kind, Time time) {
-  sum[cause] += time;
-  if (cause == Cause::offload) sum.offload[static_cast<std::size_t>(wait_of(kind))] += time;
+// Charges a slice to its cause.
+void charge(Breakdown& sum, const CauseSlice& slice) {
+  const Time time = slice.end - slice.begin;
+  sum[slice.cause] += time;
+  if (slice.cause == Cause::offload) sum.offload[static_cast<std::size_t>(slice.wait)] += time;
 }
 
 class Blamer {
@@ -98,50 +100,57 @@ class Blamer {
       last_ = TaskId(static_cast<std::size_t>(last - schedule.end.begin()));
   }
 
-  Breakdown of_rank(std::size_t rank_class) const {
-    Breakdown sum;
+  // Calls book(CauseSlice) for all that a rank class's step consists of, not in order of time.
+  template <class Book>
+  void walk(std::size_t rank_class, const Book& book) const {
     Time now = windows_.begin[rank_class];
     const Time end = now + windows_.length;
     for (TaskId task : step_.compute_tasks[rank_class]) {
-      add_wait(sum, now, schedule_.start[task.index()], schedule_.released_by[task.index()]);
-      add_run(sum, task);
+      add_wait(book, now, schedule_.start[task.index()], schedule_.released_by[task.index()]);
+      add_run(book, task);
       now = schedule_.end[task.index()];
     }
-    add_wait(sum, now, end, last_);
-    return sum;
+    add_wait(book, now, end, last_);
   }
 
  private:
   // An idle stretch is charged along the chain of tasks that made it: the one whose end closed it, the one that let
   // that one start, and so on back to where the stretch began.
-  void add_wait(Breakdown& sum, Time from, Time to, TaskId closed_by) const {
+  template <class Book>
+  void add_wait(const Book& book, Time from, Time to, TaskId closed_by) const {
     while (to > from && closed_by.valid()) {
       const Time begin = std::max(from, schedule_.start[closed_by.index()]);
       const TaskInfo& info = step_.tasks[closed_by.index()];
-      charge(sum, cause_of_wait(info, zero_, pipelined_), info.kind, to - begin);
+      book(CauseSlice{cause_of_wait(info, zero_, pipelined_), wait_of(info.kind), begin, to});
       to = begin;
       closed_by = schedule_.released_by[closed_by.index()];
     }
-    sum[pipelined_ ? Cause::bubble : Cause::other] += to - from;
+    book(CauseSlice{pipelined_ ? Cause::bubble : Cause::other, {}, from, to});
   }
 
-  void add_run(Breakdown& sum, TaskId task) const {
+  template <class Book>
+  void add_run(const Book& book, TaskId task) const {
     const TaskInfo& info = step_.tasks[task.index()];
-    const Time elapsed = schedule_.end[task.index()] - schedule_.start[task.index()];
+    const Time start = schedule_.start[task.index()], end = schedule_.end[task.index()];
     if (!is_pass(info.kind)) {
-      charge(sum, cause_of(info, zero_), info.kind, elapsed);
+      book(CauseSlice{cause_of(info, zero_), wait_of(info.kind), start, end});
       return;
     }
     const Composition& made_of = step_.compositions[info.composition];
-    sum[Cause::compute] += made_of[Part::matmul] + made_of[Part::memory] + made_of[Part::kernel_latency];
-    sum[Cause::launch] += made_of[Part::launch];
-    sum[Cause::other] += made_of[Part::straggler] + made_of[Part::other];
-    sum[Cause::tp_comm] += made_of[Part::tensor_latency] + made_of[Part::tensor_transfer];
-    sum[Cause::cp_comm] += made_of[Part::context_latency] + made_of[Part::context_transfer];
-    sum[Cause::ep_comm] += made_of[Part::expert_latency] + made_of[Part::expert_transfer];
-    sum[Cause::pp_comm] += made_of[Part::pipeline_latency] + made_of[Part::pipeline_transfer];
+    Time now = start;
+    const auto spend = [&](Cause cause, Time time) {
+      book(CauseSlice{cause, {}, now, now + time});
+      now += time;
+    };
+    spend(Cause::compute, made_of[Part::matmul] + made_of[Part::memory] + made_of[Part::kernel_latency]);
+    spend(Cause::launch, made_of[Part::launch]);
+    spend(Cause::other, made_of[Part::straggler] + made_of[Part::other]);
+    spend(Cause::tp_comm, made_of[Part::tensor_latency] + made_of[Part::tensor_transfer]);
+    spend(Cause::cp_comm, made_of[Part::context_latency] + made_of[Part::context_transfer]);
+    spend(Cause::ep_comm, made_of[Part::expert_latency] + made_of[Part::expert_transfer]);
+    spend(Cause::pp_comm, made_of[Part::pipeline_latency] + made_of[Part::pipeline_transfer]);
     // What it took longer was taken by the collective that ran beside it.
-    sum[zero_ == 3 ? Cause::zero_comm : Cause::dp_comm] += elapsed - made_of.total();
+    spend(zero_ == 3 ? Cause::zero_comm : Cause::dp_comm, end - now);
   }
 
   const Step& step_;
@@ -253,8 +262,20 @@ StepWindows step_windows(const Step& step, const Schedule& schedule) {
 std::vector<Breakdown> breakdowns(const Step& step, const Schedule& schedule, int zero) {
   const Blamer blamer(step, schedule, zero);
   std::vector<Breakdown> all;
-  for (std::size_t r = 0; r < step.compute_tasks.size(); ++r) all.push_back(blamer.of_rank(r));
+  for (std::size_t r = 0; r < step.compute_tasks.size(); ++r) {
+    Breakdown& sum = all.emplace_back();
+    blamer.walk(r, [&](const CauseSlice& slice) { charge(sum, slice); });
+  }
   return all;
+}
+
+std::vector<CauseSlice> cause_slices(const Step& step, const Schedule& schedule, int zero, std::size_t rank_class) {
+  std::vector<CauseSlice> slices;
+  Blamer(step, schedule, zero).walk(rank_class, [&](const CauseSlice& slice) {
+    if (slice.end > slice.begin) slices.push_back(slice);
+  });
+  std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return slices;
 }
 
 Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& multiplicity) {

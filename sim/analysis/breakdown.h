@@ -56,6 +56,17 @@ StepWindows step_windows(const Step& step, const engine::Schedule& schedule);
 // One breakdown per rank class, each adding up to step_windows().length.
 std::vector<Breakdown> breakdowns(const Step& step, const engine::Schedule& schedule, int zero);
 
+// A stretch of a GPU's step and what it was spent on.
+struct CauseSlice {
+  Cause cause = Cause::other;
+  OffloadWait wait = OffloadWait::copy_in;  // if the cause is offload
+  Time begin, end;
+};
+// A rank class's step in order of time, without gaps: the slices of a cause add up to its part of the breakdown. Within
+// a pass only the parts are known and not when each was, so that they come one after the other.
+std::vector<CauseSlice> cause_slices(const Step& step, const engine::Schedule& schedule, int zero,
+                                     std::size_t rank_class);
+
 // The mean over all GPUs; picoseconds that do not divide go to the largest parts, so that it adds up as well.
 Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& multiplicity);
 

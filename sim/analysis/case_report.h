@@ -90,7 +90,8 @@ Case as_simulated(const Case& subject, const Environment& environment);
 
 struct SimulationOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
-  bool with_advice = true;  // look for fitting changes and the scaling baseline (more simulations)
+  bool with_advice = true;   // look for fitting changes and the scaling baseline (more simulations)
+  bool with_pieces = false;  // keep what tasks are made of (Step::pieces)
 };
 
 // Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks,
@@ -99,6 +100,15 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
 
 // Peak memory over a simulated step, per stage.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);
+
+// What a rank class's GPU holds from a moment on. The order of what happens within a pass is known, not when: such
+// moments are a nanosecond apart, so that none hides another.
+struct MemoryMoment {
+  Time at;
+  MemoryParts parts;
+};
+std::vector<MemoryMoment> memory_timeline(const Case& subject, const Step& step, const engine::Schedule& schedule,
+                                          std::size_t rank_class);
 
 // Most bytes of activations that a rank of each stage has in host memory at a time.
 std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -19,6 +20,12 @@ class MemoryWalk {
         peak_(memory.always),
         has_gradients_(memory.chunks.size(), false) {}
 
+  // Called with what is held whenever that may have changed: when a pass begins, when the one before the visited task has
+  // ended, or when the visited task ends.
+  enum class When { pass_begins, pass_ended, task_ends };
+  using Observer = std::function<void(const MemoryParts& now, When when)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
   void visit(const TaskInfo& task) {
     if (is_pass(task.kind)) {
       const Running pass{task.kind, task.micro_batch, task.chunk};
@@ -32,6 +39,7 @@ class MemoryWalk {
       now_.optimizer_extra = {};
       now_.gradients = memory_.always.gradients;
       has_gradients_.assign(has_gradients_.size(), false);
+      tell(When::task_ends);
     }
   }
 
@@ -91,16 +99,22 @@ class MemoryWalk {
       if (first_half) now_.activations += chunk.deferred;
       if (!first_half && !has_gradients_[index]) now_.gradients += chunk.gradients;
       has_gradients_[index] = has_gradients_[index] || !first_half;
-      note_peak();
+      note_peak(When::pass_ended);
       now_.activations -= second_half ? chunk.deferred : chunk.last_kept;
       if (!second_half) now_.working_set -= chunk.backward_working;
       if (!second_half) on_host_ -= chunk.offloaded;
     }
     now_.gathered_parameters = {};
     running_.reset();
+    tell(When::pass_ended);
   }
 
-  void note_peak() {
+  void tell(When when) {
+    if (observer_) observer_(now_, when);
+  }
+
+  void note_peak(When when = When::pass_begins) {
+    tell(when);
     if (now_.total() > peak_.total()) peak_ = now_;
     needed_ = std::max(needed_, with_fragments(now_, fragmentation_));
     beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients);
@@ -113,6 +127,7 @@ class MemoryWalk {
   Bytes on_host_, host_peak_;  // activations
   std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
   std::optional<Running> running_;
+  Observer observer_;
 };
 
 }  // namespace
@@ -121,6 +136,38 @@ MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t 
   MemoryWalk walk(memory, 0);
   for (engine::TaskId task : step.compute_tasks[rank_class]) walk.visit(step.tasks[task.index()]);
   return walk.finish();
+}
+
+std::vector<MemoryMoment> memory_timeline(const Case& subject, const Step& step, const engine::Schedule& schedule,
+                                          std::size_t rank_class) {
+  constexpr Time kApart{1000};
+  const StageMemory memory = stage_memories(subject, step.layouts)[static_cast<std::size_t>(step.stage[rank_class])];
+  std::vector<MemoryMoment> moments = {{step_windows(step, schedule).begin[rank_class], memory.always}};
+  Time begins, ends, ended;  // of the task in hand; of the one before it
+  MemoryWalk walk(memory, 0);
+  using When = MemoryWalk::When;
+  walk.observe([&](const MemoryParts& now, When when) {
+    Time at = when == When::pass_begins ? begins : when == When::task_ends ? ends : ended;
+    // Of several at one instant, the last at a pass's end and the first at its start are there.
+    if (MemoryMoment& last = moments.back(); last.at >= at) {
+      const Time floor = moments.size() > 1 ? moments[moments.size() - 2].at : last.at;
+      if (when == When::pass_begins) {
+        at = last.at + kApart;
+      } else {
+        last.at = std::max(floor, at - kApart);
+        at = std::max(at, last.at);
+      }
+    }
+    moments.push_back({at, now});
+  });
+  for (engine::TaskId task : step.compute_tasks[rank_class]) {
+    begins = schedule.start[task.index()];
+    ends = schedule.end[task.index()];
+    walk.visit(step.tasks[task.index()]);
+    ended = ends;
+  }
+  walk.finish();
+  return moments;
 }
 
 std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step) {

@@ -136,7 +136,8 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   report.name = subject.name;
   report.subject = as_simulated(subject, environment);
   const Cluster cluster(report.subject.cluster, environment.link_rates);
-  report.step = build_step(report.subject, cluster, environment.collectives, {options.folding, environment.hosts});
+  report.step = build_step(report.subject, cluster, environment.collectives,
+                           {options.folding, environment.hosts, options.with_pieces});
   auto outcome = engine::simulate(report.step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(report.step, *deadlock);
   report.schedule = std::get<engine::Schedule>(std::move(outcome));

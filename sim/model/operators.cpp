@@ -9,10 +9,10 @@ LayerProjections layer_projections(const Model& m, int tp) {
   const std::int64_t kv = std::max<std::int64_t>(1, m.kv_heads / tp) * m.head_dim;
   const std::int64_t f = m.ffn / tp;
   return {
-      .qkv = m.mla ? Projection{} : Projection{q + 2 * kv, m.hidden},
-      .attention_out = {m.hidden, m.value_width() / tp},
-      .mlp_in = {m.gated ? 2 * f : f, m.hidden},
-      .mlp_out = {m.hidden, f},
+      .qkv = m.mla ? Projection{} : Projection{q + 2 * kv, m.hidden, "qkv"},
+      .attention_out = {m.hidden, m.value_width() / tp, "attention output"},
+      .mlp_in = {m.gated ? 2 * f : f, m.hidden, "mlp in"},
+      .mlp_out = {m.hidden, f, "mlp out"},
   };
 }
 
@@ -20,21 +20,21 @@ LatentProjections latent_projections(const Model& m, int tp) {
   const LatentAttention& a = *m.mla;
   const std::int64_t heads = m.heads / tp;
   return {
-      .q_down = a.q_lora > 0 ? Projection{a.q_lora, m.hidden} : Projection{},
-      .kv_down = {a.kv_lora + a.qk_rope, m.hidden},
-      .q_up = {heads * m.head_dim, a.q_lora > 0 ? a.q_lora : m.hidden},
-      .kv_up = {heads * (a.qk_nope + a.v), a.kv_lora},
+      .q_down = a.q_lora > 0 ? Projection{a.q_lora, m.hidden, "query down"} : Projection{},
+      .kv_down = {a.kv_lora + a.qk_rope, m.hidden, "key-value down"},
+      .q_up = {heads * m.head_dim, a.q_lora > 0 ? a.q_lora : m.hidden, "query up"},
+      .kv_up = {heads * (a.qk_nope + a.v), a.kv_lora, "key-value up"},
   };
 }
 
 ExpertProjections expert_projections(const Model& m, int tp, int etp) {
   const std::int64_t wide = m.gated ? 2 : 1, width = m.expert_ffn / etp, shared = m.shared_expert_ffn / tp;
   return {
-      .router = {m.experts, m.hidden},
-      .expert_in = {wide * width, m.hidden},
-      .expert_out = {m.hidden, width},
-      .shared_in = {wide * shared, m.hidden},
-      .shared_out = {m.hidden, shared},
+      .router = {m.experts, m.hidden, "router"},
+      .expert_in = {wide * width, m.hidden, "experts in"},
+      .expert_out = {m.hidden, width, "experts out"},
+      .shared_in = {wide * shared, m.hidden, "shared experts in"},
+      .shared_out = {m.hidden, shared, "shared experts out"},
   };
 }
 

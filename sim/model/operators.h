@@ -11,6 +11,7 @@ namespace foretrain {
 // A linear layer as one tensor-parallel rank holds it: y[tokens, n] = x[tokens, k] W[k, n].
 struct Projection {
   std::int64_t n = 0, k = 0;
+  const char* name = "linear";  // for traces
 };
 
 // The four linear layers of a transformer layer on one of `tp` ranks. With fewer KV heads than ranks the KV

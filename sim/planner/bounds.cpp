@@ -169,7 +169,8 @@ Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, c
 Time PlanBounds::block_time(const BlockPass& pass, const StageKind& kind) const {
   Time device;
   for (const LayerStep& step : pass.steps) {
-    const Time kernels = to_time(step.compute.matmul) + to_time(step.compute.memory) + to_time(step.compute.latency);
+    const KernelTime& compute = step.compute.time();
+    const Time kernels = to_time(compute.matmul) + to_time(compute.memory) + to_time(compute.latency);
     device += kernels + Time::from_seconds(kernels.seconds() * straggler_share_);
     if (step.collective) device += collective_time(*step.collective, kind);
   }

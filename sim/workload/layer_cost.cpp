@@ -46,10 +46,11 @@ KernelTime input_gradient(const Gpu& gpu, Precision precision, std::int64_t toke
 }
 
 // The gradient of the input and, unless a pass of its own makes it, that of the weights.
-KernelTime backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
+KernelList backward_product(const Gpu& gpu, Precision precision, std::int64_t tokens, const Projection& p,
                             double gradient_bytes, Pass pass) {
-  const KernelTime input = input_gradient(gpu, precision, tokens, p);
-  return pass == Pass::input_gradient ? input : input + weight_gradient(gpu, precision, tokens, p, gradient_bytes);
+  KernelList list{p.name, "input gradient", input_gradient(gpu, precision, tokens, p)};
+  if (pass == Pass::input_gradient) return list;
+  return list += {p.name, "weight gradient", weight_gradient(gpu, precision, tokens, p, gradient_bytes)};
 }
 
 // The attention core runs one of the flash kernels or the unfused chain. Megatron's fused scale-mask-softmax kernel
@@ -59,7 +60,7 @@ bool softmax_is_fused(const Case& c) {
          (c.plan.micro_batch * c.model.heads / c.plan.tp) % c.software.fused_softmax_multiple == 0;
 }
 
-KernelTime attention_core(const Case& c, const RankShape& s, LayerKind kind, Pass pass) {
+KernelList attention_core(const Case& c, const RankShape& s, LayerKind kind, Pass pass) {
   const AttentionShape shape{.batch = c.plan.micro_batch,
                              .heads = c.model.heads / c.plan.tp,
                              .head_dim = c.model.head_dim,
@@ -77,13 +78,13 @@ KernelTime attention_core(const Case& c, const RankShape& s, LayerKind kind, Pas
     time.memory *= share;
     if (c.plan.context == ContextParallel::ring) time.latency *= c.plan.cp;
   }
-  return time;
+  return {"attention", pass == Pass::forward ? "forward" : "backward", time};
 }
 
 // The exchange of keys and values (or, scattered, of their gradients) among the ranks that split the sequences. A ring
 // passes parts on while the attention works on what it has.
 std::optional<LayerStep::GroupCollective> key_value_exchange(const Case& c, const RankShape& s, Collective op,
-                                                             const KernelTime& core) {
+                                                             Seconds core) {
   if (c.plan.cp == 1) return std::nullopt;
   const auto heads = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp));
   const double width = heads * static_cast<double>(c.model.head_dim + c.model.value_dim());
@@ -91,13 +92,13 @@ std::optional<LayerStep::GroupCollective> key_value_exchange(const Case& c, cons
   if (c.plan.context == ContextParallel::all_gather)
     return LayerStep::GroupCollective{Purpose::context, op, bytes, 1.0, {0}};
   const double beside = static_cast<double>(c.plan.cp - 1) / c.plan.cp;
-  return LayerStep::GroupCollective{Purpose::context, op, bytes, c.software.cp_exposed, core.total() * beside};
+  return LayerStep::GroupCollective{Purpose::context, op, bytes, c.software.cp_exposed, core * beside};
 }
 
 // Elementwise kernels of the attention half and of the MLP half of a layer; `norms` is the part of the latter that is
 // of the hidden width.
 struct Elementwise {
-  KernelTime attention, mlp, norms;
+  KernelList attention, mlp, norms;
 };
 
 Elementwise elementwise(const Case& c, const RankShape& s, const Software::ElementwisePasses& passes) {
@@ -105,9 +106,11 @@ Elementwise elementwise(const Case& c, const RankShape& s, const Software::Eleme
   const Bytes hidden{per_token * passes.hidden * static_cast<double>(c.model.hidden) / s.hidden_shards};
   const Bytes attention{per_token * passes.attention * static_cast<double>(c.model.query_width()) / s.tp};
   const Bytes ffn{per_token * passes.ffn * static_cast<double>(c.model.ffn) / s.tp};
-  return {streaming_time(c.cluster.gpu, hidden / 2.0 + attention, passes.kernels / 2.0),
-          streaming_time(c.cluster.gpu, hidden / 2.0 + ffn, passes.kernels / 2.0),
-          streaming_time(c.cluster.gpu, hidden / 2.0, passes.kernels / 2.0)};
+  const auto kernels = [&](const char* of, Bytes bytes) {
+    return KernelList{of, "elementwise", streaming_time(c.cluster.gpu, bytes, passes.kernels / 2.0)};
+  };
+  return {kernels("attention half", hidden / 2.0 + attention), kernels("mlp half", hidden / 2.0 + ffn),
+          kernels("expert half", hidden / 2.0)};
 }
 
 Bytes hidden_tensor(const Case& c, const RankShape& s) {
@@ -116,23 +119,26 @@ Bytes hidden_tensor(const Case& c, const RankShape& s) {
 
 }  // namespace
 
-KernelTime linear_pass(const Case& c, const RankShape& s, const Projection& p, double tokens, Pass pass,
+KernelList linear_pass(const Case& c, const RankShape& s, const Projection& p, double tokens, Pass pass,
                        const std::vector<Projection>& adapters) {
   const Gpu& gpu = c.cluster.gpu;
   const auto m = static_cast<std::int64_t>(tokens);
-  if (pass == Pass::weight_gradient) return weight_gradient(gpu, s.matmul, m, p, gradient_bytes(c));
+  if (pass == Pass::weight_gradient) {
+    return {p.name, "weight gradient", weight_gradient(gpu, s.matmul, m, p, gradient_bytes(c))};
+  }
   const bool forward = pass == Pass::forward;
-  KernelTime time = forward                 ? forward_product(gpu, s.matmul, m, p)
-                    : c.train.peft.active() ? input_gradient(gpu, s.matmul, m, p)
-                                            : backward_product(gpu, s.matmul, m, p, gradient_bytes(c), pass);
-  time += dequantise_time(c, p, forward ? Pass::forward : Pass::backward);
-  time += adapters_time(c, tokens, adapters, forward ? Pass::forward : Pass::backward);
+  const Pass way = forward ? Pass::forward : Pass::backward;
+  const Pass products = c.train.peft.active() ? Pass::input_gradient : pass;
+  KernelList list = forward ? KernelList{p.name, "gemm", forward_product(gpu, s.matmul, m, p)}
+                            : backward_product(gpu, s.matmul, m, p, gradient_bytes(c), products);
+  list += {p.name, "dequantise", dequantise_time(c, p, way)};
+  list += {p.name, "adapters", adapters_time(c, tokens, adapters, way)};
   if (s.matmul == Precision::fp8 && p.n > 0) {
     const double bytes = forward ? c.software.fp8_input_cast_bytes * static_cast<double>(p.k)
                                  : c.software.fp8_gradient_cast_bytes * static_cast<double>(p.n);
-    time += streaming_time(gpu, {bytes * tokens}, 1);
+    list += {p.name, "fp8 cast", streaming_time(gpu, {bytes * tokens}, 1)};
   }
-  return time;
+  return list;
 }
 
 // A region between the tensor-parallel collectives: without sequence parallelism its output (or input gradient) is
@@ -180,7 +186,7 @@ Seconds layer_host_time(const Case& c, LayerKind kind, Pass pass) {
 // The projections before the attention core: one product for Q, K and V, or the narrow and wide ones of latent
 // attention. The narrow ones are whole on every rank and work on the rank's part of the sequence.
 struct AttentionInputs {
-  KernelTime narrow, wide;
+  KernelList narrow, wide;
   double gathered_width = 0;  // what a tensor-parallel region gathers of a token
 };
 
@@ -193,7 +199,7 @@ AttentionInputs attention_inputs(const Case& c, const RankShape& s, Pass pass,
   const double part = s.tokens / s.hidden_shards;
   const auto compressed = static_cast<double>(m.mla->kv_lora + m.mla->qk_rope);
   const double queries = m.mla->q_lora > 0 ? static_cast<double>(m.mla->q_lora) : hidden;
-  KernelTime narrow = linear_pass(c, s, p.kv_down, part, pass);
+  KernelList narrow = linear_pass(c, s, p.kv_down, part, pass);
   if (m.mla->q_lora > 0) narrow += linear_pass(c, s, p.q_down, part, pass);
   if (pass == Pass::weight_gradient) {
     return {narrow, linear_pass(c, s, p.q_up, s.tokens, pass) + linear_pass(c, s, p.kv_up, s.tokens, pass), 0};
@@ -201,23 +207,24 @@ AttentionInputs attention_inputs(const Case& c, const RankShape& s, Pass pass,
   // Norms of the compressed vectors; the keys' two parts are written into one tensor, and their gradient cut again.
   const double norms = (pass == Pass::forward ? 2.0 : 4.0) * part * (compressed + queries);
   const double keys = (pass == Pass::forward ? 4.0 : 5.0) * s.tokens * static_cast<double>(m.query_width()) / s.tp;
-  narrow += streaming_time(c.cluster.gpu, {norms * s.element}, 2);
-  KernelTime wide = linear_pass(c, s, p.q_up, s.tokens, pass) + linear_pass(c, s, p.kv_up, s.tokens, pass);
-  wide += streaming_time(c.cluster.gpu, {keys * s.element}, 4);
+  narrow += {"latent attention", "norms", streaming_time(c.cluster.gpu, {norms * s.element}, 2)};
+  KernelList wide = linear_pass(c, s, p.q_up, s.tokens, pass) + linear_pass(c, s, p.kv_up, s.tokens, pass);
+  wide += {"latent attention", "copies of keys", streaming_time(c.cluster.gpu, {keys * s.element}, 4)};
   return {narrow, wide, queries + compressed};
 }
 
 // The projection of a prediction module: the hidden vector and the next token's embedding to one vector.
 void add_prediction_input(BlockPass& block, const Case& c, const RankShape& s, Pass pass) {
-  const Projection p{c.model.hidden / c.plan.tp, 2 * c.model.hidden};
+  const Projection p{c.model.hidden / c.plan.tp, 2 * c.model.hidden, "prediction input"};
   if (pass == Pass::weight_gradient) {
     block = block + BlockPass{{{linear_pass(c, s, p, s.tokens, pass), {}}}, {0}, {0}};
     return;
   }
   const double width = static_cast<double>(c.model.hidden) * s.element / s.hidden_shards;
-  const KernelTime time = linear_pass(c, s, p, s.tokens, pass) +
-                          streaming_time(c.cluster.gpu, {(pass == Pass::forward ? 8.0 : 14.0) * s.tokens * width}, 8);
-  add_region(block, c, s, {{time, {}}}, {0}, 2.0 * static_cast<double>(c.model.hidden));
+  const double traffic = (pass == Pass::forward ? 8.0 : 14.0) * s.tokens * width;
+  const KernelList norms{p.name, "norms", streaming_time(c.cluster.gpu, {traffic}, 8)};
+  const KernelList list = linear_pass(c, s, p, s.tokens, pass) + norms;
+  add_region(block, c, s, {{list, {}}}, {0}, 2.0 * static_cast<double>(c.model.hidden));
 }
 
 BlockPass forward_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
@@ -230,8 +237,8 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
   const auto hidden = static_cast<double>(c.model.hidden);
   BlockPass block;
   if (kind.predictor) add_prediction_input(block, c, s, Pass::forward);
-  const KernelTime core = attention_core(c, s, kind, Pass::forward);
-  const auto exchange = key_value_exchange(c, s, Collective::all_gather, core);
+  const KernelList core = attention_core(c, s, kind, Pass::forward);
+  const auto exchange = key_value_exchange(c, s, Collective::all_gather, core.total());
   const AttentionInputs inputs = attention_inputs(c, s, Pass::forward, low_rank.qkv);
   if (c.model.mla) block = block + BlockPass{{{inputs.narrow, {}}}, {0}, {0}};
   add_region(
@@ -274,7 +281,7 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s, LayerKind kin
   const Elementwise between = elementwise(c, s, redone_passes(c, redone));
   const LayerAdapters low_rank = layer_adapters(c.model, c.train.peft, c.plan.tp, c.software.lora_merged_projections);
   const auto linear = [&](bool runs, const Projection& projection, const std::vector<Projection>& adapters) {
-    return runs ? linear_pass(c, s, projection, s.tokens, Pass::forward, adapters) : KernelTime{};
+    return runs ? linear_pass(c, s, projection, s.tokens, Pass::forward, adapters) : KernelList{};
   };
   const double exposed = c.plan.overlap.tp ? 1.0 - c.software.tp_overlap_hidden : 1.0;
   BlockPass block;
@@ -293,9 +300,10 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s, LayerKind kin
     region.steps.insert(region.steps.end(), steps.begin(), steps.end());
     block = block + region;
   };
-  KernelTime core;
+  KernelList core;
   if (redone.core_attention) core = attention_core(c, s, kind, Pass::forward);
-  const auto exchange = redone.core_attention ? key_value_exchange(c, s, Collective::all_gather, core) : std::nullopt;
+  const auto exchange =
+      redone.core_attention ? key_value_exchange(c, s, Collective::all_gather, core.total()) : std::nullopt;
   add({{between.attention + linear(redone.qkv, p.qkv, low_rank.qkv), exchange},
        {core + linear(redone.attention_out, p.attention_out, low_rank.attention_out), {}}},
       redone.qkv, redone.attention_out);
@@ -319,7 +327,7 @@ BlockPass weight_gradients_of_layer(const Case& c, const RankShape& s, LayerKind
   auto of = [&](const Projection& projection) {
     return linear_pass(c, s, projection, s.tokens, Pass::weight_gradient);
   };
-  KernelTime products;
+  KernelList products;
   if (c.model.mla) {
     const AttentionInputs inputs = attention_inputs(c, s, Pass::weight_gradient);
     products += inputs.wide + inputs.narrow;
@@ -349,7 +357,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, LayerKind kind, P
     return linear_pass(c, s, projection, s.tokens, pass, adapters);
   };
   const auto hidden = static_cast<double>(c.model.hidden);
-  KernelTime core = attention_core(c, s, kind, Pass::backward);
+  KernelList core = attention_core(c, s, kind, Pass::backward);
   // Flash kernels keep no scores, so there is nothing for selective recompute to do again.
   if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     core += attention_core(c, s, kind, Pass::forward);
@@ -357,9 +365,10 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, LayerKind kind, P
   BlockPass block;
   if (c.plan.recompute.of_parts()) block = redone_parts_of_layer(c, s, kind);
   const Seconds host_again = block.host;
+  const Seconds core_half = (core.time() * 0.5).total();
   // Keys and values come round again, and their gradients go back to where they belong.
-  const auto gather = key_value_exchange(c, s, Collective::all_gather, core * 0.5);
-  const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core * 0.5);
+  const auto gather = key_value_exchange(c, s, Collective::all_gather, core_half);
+  const auto scatter = key_value_exchange(c, s, Collective::reduce_scatter, core_half);
   // The input gradient of a region is summed over the ranks while its weight gradient is still computed.
   const auto beside = [&](const Projection& projection) {
     if (!c.software.tp_backward_overlap || frozen || pass == Pass::input_gradient) return Seconds{0};
@@ -367,7 +376,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, LayerKind kind, P
   };
   const AttentionInputs inputs = attention_inputs(c, s, pass, low_rank.qkv);
   if (kind.experts) {
-    const KernelTime attention =
+    const KernelList attention =
         between.attention + linear(p.attention_out, low_rank.attention_out) + core + inputs.wide + inputs.narrow;
     add_experts(block, c, s, pass, between.norms, attention.total());
   } else {
@@ -395,10 +404,10 @@ BlockPass embedding_pass(const Case& c, const RankShape& s, Pass pass) {
   BlockPass block;
   // A frozen table has no gradient: the backward pass ends before it.
   if (pass == Pass::backward && c.train.peft.active() && !c.train.peft.full_embedding) {
-    block.steps.push_back({streaming_time(c.cluster.gpu, {0}, 1), {}});
+    block.steps.push_back({{"embedding", "", streaming_time(c.cluster.gpu, {0}, 1)}, {}});
     return block;
   }
-  LayerStep step{streaming_time(c.cluster.gpu, {passes * s.tokens * width}, 2), {}};
+  LayerStep step{{"embedding", "", streaming_time(c.cluster.gpu, {passes * s.tokens * width}, 2)}, {}};
   if (c.plan.tp > 1 && (pass == Pass::forward || c.plan.sequence_parallel)) {
     const Collective op = !c.plan.sequence_parallel ? Collective::all_reduce
                           : pass == Pass::forward   ? Collective::reduce_scatter
@@ -415,7 +424,7 @@ BlockPass weight_gradient_of_head(const Case& c, const RankShape& s) {
   KernelTime time = weight_gradient(c.cluster.gpu, s.rest, rows(s), head, gradient_bytes(c));
   if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
   BlockPass block;
-  block.steps.push_back({time, {}});
+  block.steps.push_back({{"head", "weight gradient", time}, {}});
   return block;
 }
 
@@ -426,18 +435,21 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
   const std::int64_t vocabulary = stored_vocabulary(c.model, c.plan.tp, c.software.pads_vocabulary);
   const Projection head{vocabulary / c.plan.tp, c.model.hidden};
   const bool frozen = c.train.peft.active() && !c.train.peft.full_head;
-  KernelTime time = pass == Pass::forward ? forward_product(gpu, s.rest, rows(s), head)
-                    : frozen              ? input_gradient(gpu, s.rest, rows(s), head)
-                                          : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c), pass);
+  const Pass products = frozen ? Pass::input_gradient : pass;
+  KernelTime time = pass == Pass::forward
+                        ? forward_product(gpu, s.rest, rows(s), head)
+                        : backward_product(gpu, s.rest, rows(s), head, gradient_bytes(c), products).time();
   if (head.n % 2 != 0) time.matmul *= c.software.odd_vocabulary_slowdown;
-  if (c.software.quantises_head) time += dequantise_time(c, head, pass);
+  KernelList list{"head", pass == Pass::forward ? "gemm" : "gradients", time};
+  if (c.software.quantises_head) list += {"head", "dequantise", dequantise_time(c, head, pass)};
   const double share = pass == Pass::forward ? 1.0 / 3.0 : 2.0 / 3.0;
   const double logits = s.tokens * static_cast<double>(head.n);
-  time += streaming_time(gpu, {share * c.software.loss_bytes_per_logit * logits}, pass == Pass::forward ? 6 : 4);
+  const double loss = share * c.software.loss_bytes_per_logit * logits;
+  list += {"cross entropy", "", streaming_time(gpu, {loss}, pass == Pass::forward ? 6 : 4)};
 
   BlockPass block;
   if (c.plan.tp == 1) {
-    block.steps.push_back({time, {}});
+    block.steps.push_back({list, {}});
   } else if (pass == Pass::forward) {
     if (c.plan.sequence_parallel) {
       block.steps.push_back(
@@ -445,12 +457,12 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
     }
     // Vocabulary-parallel cross entropy agrees on the maximum, the target's logit and the sum: 4 bytes a token each.
     const LayerStep::GroupCollective statistic{Purpose::tensor, Collective::all_reduce, {4.0 * s.tokens}, 1.0, {0}};
-    block.steps.push_back({time, statistic});
+    block.steps.push_back({list, statistic});
     block.steps.push_back({{}, statistic});
     block.steps.push_back({{}, statistic});
   } else {
     const Collective op = c.plan.sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
-    block.steps.push_back({time, LayerStep::GroupCollective{Purpose::tensor, op, hidden_tensor(c, s), 1.0, {0}}});
+    block.steps.push_back({list, LayerStep::GroupCollective{Purpose::tensor, op, hidden_tensor(c, s), 1.0, {0}}});
   }
   block.host = {c.software.micro_batch_overhead_ms * 1e-3 / 2.0};
   return block;
@@ -460,7 +472,7 @@ BlockPass head_pass(const Case& c, const RankShape& s, Pass pass) {
 
 KernelTime BlockPass::compute() const {
   KernelTime sum;
-  for (const LayerStep& step : steps) sum += step.compute;
+  for (const LayerStep& step : steps) sum += step.compute.time();
   return sum;
 }
 

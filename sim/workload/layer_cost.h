@@ -8,12 +8,13 @@
 #include "sim/cost/kernel.h"
 #include "sim/scenario/scenario.h"
 #include "sim/workload/communicators.h"
+#include "sim/workload/kernel_list.h"
 
 namespace foretrain {
 
 // A stretch of kernels on one rank, and the collective of its tensor- or context-parallel group that ends it, if any.
 struct LayerStep {
-  KernelTime compute;
+  KernelList compute;
   struct GroupCollective {
     Purpose purpose = Purpose::tensor;  // or context
     Collective op = Collective::all_reduce;

@@ -42,52 +42,55 @@ KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_on
   return all;
 }
 
-KernelTime grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
+KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
   const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
   const bool fp8 = s.matmul == Precision::fp8;
   if (pass == Pass::forward) {
-    KernelTime time = grouped_product(c, s.matmul, {.m = rows, .n = p.n, .k = p.k}, e.groups);
-    if (fp8)
-      time += streaming_time(c.cluster.gpu, {c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * e.rows}, 1);
-    return time;
+    KernelList list{p.name, "gemm", grouped_product(c, s.matmul, {.m = rows, .n = p.n, .k = p.k}, e.groups)};
+    if (fp8) {
+      const double bytes = c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * e.rows;
+      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {bytes}, 1)};
+    }
+    return list;
   }
-  KernelTime time;
+  KernelList list;
   if (pass != Pass::weight_gradient) {
-    time += grouped_product(c, s.matmul, {.m = rows, .n = p.k, .k = p.n}, e.groups);
+    list += {p.name, "input gradient", grouped_product(c, s.matmul, {.m = rows, .n = p.k, .k = p.n}, e.groups)};
     if (fp8) {
       const double bytes = c.software.fp8_gradient_cast_bytes * static_cast<double>(p.n) * e.rows;
-      time += streaming_time(c.cluster.gpu, {bytes}, 1);
+      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {bytes}, 1)};
     }
   }
   if (pass != Pass::input_gradient) {
-    time += grouped_product(
-        c, s.matmul, {.m = p.n, .n = p.k, .k = rows, .accumulate = true, .output_bytes = gradient_bytes(c)}, e.groups);
+    const Gemm of_one{.m = p.n, .n = p.k, .k = rows, .accumulate = true, .output_bytes = gradient_bytes(c)};
+    list += {p.name, "weight gradient", grouped_product(c, s.matmul, of_one, e.groups)};
   }
-  return time;
+  return list;
 }
 
 // Half of the passes that bring copies into the experts' order and back: those before the experts, or those behind.
-KernelTime permutation(const Case& c, const RankShape& s, const ExpertShape& e, Pass pass) {
+KernelList permutation(const Case& c, const RankShape& s, const ExpertShape& e, Pass pass) {
   const Software::Experts& habits = c.software.experts;
   const double passes = pass == Pass::forward ? habits.permute_forward : habits.permute_backward;
   const double kernels = pass == Pass::forward ? habits.kernels_forward : habits.kernels_backward;
   const double bytes = e.copies * static_cast<double>(c.model.hidden) * s.element;
-  return streaming_time(c.cluster.gpu, {0.5 * passes * bytes / habits.permute_efficiency}, 0.5 * kernels);
+  return {"tokens", "permutation",
+          streaming_time(c.cluster.gpu, {0.5 * passes * bytes / habits.permute_efficiency}, 0.5 * kernels)};
 }
 
 // Router: one narrow product, and a few passes over the scores of all experts in fp32.
-KernelTime router(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
+KernelList router(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
   const double scores = e.tokens * static_cast<double>(c.model.experts) * 4.0;
   RankShape plain = s;
   plain.matmul = s.rest;
-  return linear_pass(c, plain, p, e.tokens, pass) +
-         streaming_time(c.cluster.gpu, {(pass == Pass::forward ? 6.0 : 8.0) * scores}, 0);
+  const KernelTime passes = streaming_time(c.cluster.gpu, {(pass == Pass::forward ? 6.0 : 8.0) * scores}, 0);
+  return linear_pass(c, plain, p, e.tokens, pass) + KernelList{p.name, "scores", passes};
 }
 
 // The activation between the two products, of experts and shared experts alike, in the passes of the profile.
-KernelTime activation(const Case& c, const RankShape& s, double elements, Pass pass) {
+KernelList activation(const Case& c, const RankShape& s, double elements, Pass pass) {
   const double passes = pass == Pass::forward ? c.software.forward.ffn : c.software.backward.ffn;
-  return streaming_time(c.cluster.gpu, {s.element * passes * elements}, 0);
+  return {"experts", "activation", streaming_time(c.cluster.gpu, {s.element * passes * elements}, 0)};
 }
 
 struct Exchanges {
@@ -121,7 +124,7 @@ Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Sec
 
 }  // namespace
 
-void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelTime& norms,
+void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelList& norms,
                  Seconds attention) {
   const ExpertShape e = expert_shape(c, s);
   const ExpertProjections p = expert_projections(c.model, c.plan.tp, c.plan.etp);
@@ -130,21 +133,21 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass,
   if (pass == Pass::weight_gradient) {
     RankShape plain = s;
     plain.matmul = s.rest;
-    KernelTime products = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
+    KernelList products = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
     products += linear_pass(c, plain, p.router, e.tokens, pass) + linear_pass(c, s, p.shared_in, s.tokens, pass) +
                 linear_pass(c, s, p.shared_out, s.tokens, pass);
     block = block + BlockPass{{{products, {}}}, {0}, {0}};
     return;
   }
 
-  KernelTime experts = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
+  KernelList experts = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
   experts += activation(c, s, e.rows * static_cast<double>(p.expert_out.k), pass);
-  KernelTime shared;
+  KernelList shared;
   if (c.model.shared_expert_ffn > 0) {
     shared = linear_pass(c, s, p.shared_in, s.tokens, pass) + linear_pass(c, s, p.shared_out, s.tokens, pass) +
              activation(c, s, s.tokens * static_cast<double>(p.shared_out.k), pass);
   }
-  const KernelTime first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
+  const KernelList first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
 
   // Two exchanges share what they may run beside: the shared experts, or all kernels of another micro-batch's layer.
   Seconds beside{0};

@@ -23,7 +23,7 @@ double gradient_bytes(const Case& c);
 
 // The input and weight gradients of a linear layer, or its output, with the casts of an fp8 run. Quantised weights are
 // made 16 bit first; weights that adapters stand beside are frozen and have no gradient.
-KernelTime linear_pass(const Case& c, const RankShape& s, const Projection& projection, double tokens, Pass pass,
+KernelList linear_pass(const Case& c, const RankShape& s, const Projection& projection, double tokens, Pass pass,
                        const std::vector<Projection>& adapters = {});
 
 // A region between tensor-parallel collectives, see layer_cost.cpp.
@@ -33,7 +33,7 @@ void add_region(BlockPass& block, const Case& c, const RankShape& s, std::vector
 // layer_experts.cpp: the mixture of experts that stands in the place of a layer's MLP: router, dispatch, experts,
 // combine, shared experts. `norms`: the elementwise kernels of the MLP half that are of the hidden width; `attention`:
 // time of the kernels of the attention half.
-void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelTime& norms,
+void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelList& norms,
                  Seconds attention);
 
 }  // namespace foretrain

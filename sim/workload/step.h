@@ -77,15 +77,28 @@ struct TaskInfo {
   std::uint32_t composition = 0;  // into Step::compositions
 };
 
+// A stretch of a task: a kernel, a collective that the task contracts (as long as on idle links), or a wait. `of` and
+// `what` name it for people: "qkv" "weight gradient", "tensor" "all-reduce".
+struct TaskPiece {
+  std::int16_t block = -1;  // of the task's chunk; -1: the task's own, or before the chunk's blocks
+  const char* of = "";
+  const char* what = "";
+  Time duration;
+};
+
 // One optimizer step, ready to simulate.
 struct Step {
   engine::TaskGraph graph;
   std::vector<TaskInfo> tasks;
   std::vector<Composition> compositions;
+  // Where StepOptions::with_pieces: of each composition, in order; they add up to it. Empty for those of no pass.
+  std::vector<std::vector<TaskPiece>> pieces;
   // Per rank class: the engine tasks of its compute stream in issue order, and its stage.
   std::vector<std::vector<engine::TaskId>> compute_tasks;
   std::vector<int> stage;
   std::vector<int> multiplicity;
+  std::vector<Communicator> communicators;         // TaskInfo::actor of communication
+  std::vector<Collective> collective_of_cost;      // by cost; of communication only
   std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
   std::vector<bool> resource_is_link;
   // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.
@@ -102,7 +115,8 @@ struct Step {
 
 struct StepOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
-  HostRates hosts = {};  // needed by plans that offload
+  HostRates hosts = {};      // needed by plans that offload
+  bool with_pieces = false;  // keep what tasks are made of, for traces
 };
 
 // Builds the step of a case (whose micro-batch is known) on its cluster.

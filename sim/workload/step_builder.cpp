@@ -44,7 +44,8 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
       costs_(subject),
       communicators_(subject, cluster, constants, options.folding, options.hosts),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
-      straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())) {}
+      straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
+      with_pieces_(options.with_pieces) {}
 
 Step StepBuilder::build() {
   step_.layouts = stage_layouts(case_.model, case_.plan, case_.software, case_.train.peft);
@@ -61,6 +62,7 @@ Step StepBuilder::build() {
   for (int stage = 0; stage < case_.plan.pp; ++stage) issue_stage(stage);
   join_stages();
   finish_step();
+  step_.communicators = communicators_.all();
   return std::move(step_);
 }
 
@@ -123,6 +125,7 @@ engine::TaskId StepBuilder::add_task(engine::CostId cost, TaskInfo info) {
 
 std::uint32_t StepBuilder::add_composition(const Composition& composition) {
   step_.compositions.push_back(composition);
+  if (with_pieces_) step_.pieces.emplace_back();
   return static_cast<std::uint32_t>(step_.compositions.size() - 1);
 }
 

@@ -45,6 +45,7 @@ class StepBuilder {
     std::vector<Composition> compute;              // per rank class of the stage
     std::vector<engine::CostId> alone, contended;  // costs of `compute`: undisturbed, or sharing its SMs
     std::vector<std::uint32_t> composition;        // ids
+    KernelList kernels;                            // of `compute`, where pieces are kept
     bool has_compute = false;
     struct Join {
       std::uint32_t communicator;
@@ -82,6 +83,8 @@ class StepBuilder {
   const std::vector<PreparedStep::Join>& joins(const LayerStep::GroupCollective& collective);
   PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
   const ContractedPass& contracted(const PipelineOp& op);
+  std::vector<TaskPiece> pieces_of(const PreparedStep& step, std::size_t rank) const;
+  std::vector<TaskPiece> contracted_pieces(const PipelineOp& op, std::size_t rank);
   double boundary_elements() const;
   Bytes boundary_bytes() const;  // of them, what one rank sends
   bool receives_pieces(const PipelineOp& op) const;
@@ -127,8 +130,8 @@ class StepBuilder {
   TaskId add_task(engine::CostId cost, TaskInfo info);
   engine::CostId constant_cost(Time duration) { return step_.graph.add_cost(duration, 0.0, 1.0, {}); }
   std::uint32_t add_composition(const Composition& composition);
-  engine::CostId communication_cost(std::uint32_t communicator, const CollectiveCost& cost, double exposed,
-                                    bool takes_sms);
+  engine::CostId communication_cost(std::uint32_t communicator, Collective op, const CollectiveCost& cost,
+                                    double exposed, bool takes_sms);
   Time idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const;
   std::size_t pass_index(const PipelineOp& op) const;
 
@@ -137,6 +140,7 @@ class StepBuilder {
   LayerCosts costs_;
   Communicators communicators_;
   double straggler_share_;
+  bool with_pieces_;
   Step step_;
   std::vector<engine::StreamId> compute_, data_, send_forward_, send_backward_;  // per rank class
   std::vector<engine::ResourceId> gpu_;                                          // per rank class: its SMs

@@ -76,7 +76,7 @@ StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective o
     const auto communicator = communicators_.find(ranks_[r], purpose, cost.algorithm);
     if (!communicator) continue;
     const TaskId task = add_task(
-        communication_cost(*communicator, cost, 1.0, !on_compute_stream),
+        communication_cost(*communicator, op, cost, 1.0, !on_compute_stream),
         {kind, on_compute_stream, *communicator, op_of.micro_batch, static_cast<std::int16_t>(op_of.chunk), -1, 0});
     const auto& members = communicators_.all()[*communicator].rank_classes;
     for (std::size_t other = 0; other < ranks_.size(); ++other) {

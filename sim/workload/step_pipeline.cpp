@@ -34,7 +34,7 @@ void StepBuilder::send(std::uint32_t rank, const PipelineOp& op, const PipelineO
   auto [known, inserted] = send_cost_.try_emplace(*communicator);
   if (inserted) {
     const CollectiveCost cost = communicators_.cost_of(*communicator, Collective::send, boundary_bytes());
-    known->second = communication_cost(*communicator, cost, 1.0, false);
+    known->second = communication_cost(*communicator, Collective::send, cost, 1.0, false);
   }
   const TaskId transfer = add_task(known->second, {TaskKind::pipeline_transfer, false, *communicator, op.micro_batch,
                                                    static_cast<std::int16_t>(op.chunk), -1, 0});
@@ -86,7 +86,7 @@ void StepBuilder::reduce_between_stages(Purpose purpose, TaskKind kind) {
     if (!communicator || std::find(done.begin(), done.end(), *communicator) != done.end()) continue;
     done.push_back(*communicator);
     const TaskId task =
-        add_task(communication_cost(*communicator, cost, 1.0, false), {kind, false, *communicator, -1, -1, -1, 0});
+        add_task(communication_cost(*communicator, Collective::all_reduce, cost, 1.0, false), {kind, false, *communicator, -1, -1, -1, 0});
     for (std::uint32_t member : communicators_.all()[*communicator].rank_classes) {
       const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(step_.stage[member])];
       step_.graph.add_dependency(last_task_[member][pass_index(order.back())], task);

@@ -25,8 +25,8 @@ Composition composition_of(const KernelTime& time) {
 
 }  // namespace
 
-engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, const CollectiveCost& cost, double exposed,
-                                               bool takes_sms) {
+engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, Collective op, const CollectiveCost& cost,
+                                               double exposed, bool takes_sms) {
   const Communicator& c = communicators_.all()[communicator];
   std::vector<engine::ResourceUse> uses;
   for (const Communicator::LinkUse& use : c.uses) uses.push_back({link_[use.link], use.bytes_per_unit});
@@ -37,8 +37,11 @@ engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, const
       uses.push_back({gpu_[member], sm_share * kPicosecondsPerSecond / cost.cap.value});
     }
   }
-  return step_.graph.add_cost(to_time(cost.latency * exposed), cost.wire_bytes.value * exposed, cost.cap.value, uses,
-                              kTransferShare);
+  const engine::CostId id = step_.graph.add_cost(to_time(cost.latency * exposed), cost.wire_bytes.value * exposed,
+                                                 cost.cap.value, uses, kTransferShare);
+  step_.collective_of_cost.resize(id.index() + 1, Collective::send);
+  step_.collective_of_cost[id.index()] = op;
+  return id;
 }
 
 Time StepBuilder::idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const {
@@ -65,7 +68,7 @@ const std::vector<StepBuilder::PreparedStep::Join>& StepBuilder::joins(const Lay
     if (collective.beside.value > 0) {
       exposed = std::max(exposed, 1.0 - collective.beside.value / idle_duration(*communicator, cost, 1.0).seconds());
     }
-    found.push_back({*communicator, communication_cost(*communicator, cost, exposed, false),
+    found.push_back({*communicator, communication_cost(*communicator, collective.op, cost, exposed, false),
                      idle_duration(*communicator, cost, exposed)});
   }
   return found;
@@ -78,7 +81,8 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
   for (const LayerStep& layer_step : pass.steps) {
     PreparedStep step;
     step.collective_kind = collective_kind;
-    Composition compute = composition_of(layer_step.compute);
+    if (with_pieces_) step.kernels = layer_step.compute;
+    Composition compute = composition_of(layer_step.compute.time());
     compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
     step.compute.assign(ranks_.size(), compute);
     if (layer_step.collective) {
@@ -112,6 +116,7 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
       step.contended.push_back(step_.graph.add_cost(Time::zero(), static_cast<double>(total.ps), kPicosecondsPerSecond,
                                                     std::span(&sms, 1), kComputeShare));
       step.composition.push_back(add_composition(step.compute[r]));
+      if (with_pieces_) step_.pieces.back() = pieces_of(step, r);
     }
   }
   return block;
@@ -147,6 +152,56 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared_gather() {
     prepared_gather_ = prepare(gather, TaskKind::pipeline_gather);
   }
   return *prepared_gather_;
+}
+
+// What a stretch of kernels consists of: its kernels, each rounded so that they add up, and what it waits for.
+std::vector<TaskPiece> StepBuilder::pieces_of(const PreparedStep& step, std::size_t rank) const {
+  std::vector<TaskPiece> pieces;
+  const auto add = [&](const char* of, const char* what, Time duration) {
+    if (duration > Time::zero()) pieces.push_back({-1, of, what, duration});
+  };
+  const Composition& compute = step.compute[rank];
+  const Time whole = compute[Part::matmul] + compute[Part::memory] + compute[Part::kernel_latency];
+  double until = 0;
+  Time begin;
+  for (const Kernel& kernel : step.kernels.kernels()) {
+    until += kernel.time.total().value;
+    const Time end = std::min(whole, Time::from_seconds(until));
+    const bool last = &kernel == &step.kernels.kernels().back();
+    add(kernel.of, kernel.what, (last ? whole : end) - begin);
+    begin = end;
+  }
+  add("waiting for", "kernel launches", compute[Part::launch]);
+  add("waiting for", "the slowest rank", compute[Part::straggler]);
+  return pieces;
+}
+
+// The pieces of a pass in one task, block after block.
+std::vector<TaskPiece> StepBuilder::contracted_pieces(const PipelineOp& op, std::size_t rank) {
+  std::vector<TaskPiece> pieces;
+  const auto add = [&](const PreparedBlock& block, std::size_t index) {
+    for (const PreparedStep& step : block) {
+      for (TaskPiece piece : pieces_of(step, rank)) {
+        piece.block = static_cast<std::int16_t>(index);
+        pieces.push_back(piece);
+      }
+      for (const PreparedStep::Join& join : step.collectives) {
+        const Communicator& group = communicators_.all()[join.communicator];
+        const auto& members = group.rank_classes;
+        if (std::find(members.begin(), members.end(), ranks_[rank]) == members.end()) continue;
+        const Collective collective = step_.collective_of_cost[join.cost.index()];
+        pieces.push_back({static_cast<std::int16_t>(index), to_string(group.purpose), to_string(collective), join.duration});
+      }
+    }
+  };
+  if (receives_pieces(op)) add(prepared_gather(), static_cast<std::size_t>(-1));
+  const auto& blocks =
+      step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::size_t index = op.pass == Pass::forward ? i : blocks.size() - 1 - i;
+    add(prepared(blocks[index], op.pass), index);
+  }
+  return pieces;
 }
 
 // The sum of a pass's tasks, with its collectives at their duration on idle links.
@@ -187,6 +242,7 @@ const StepBuilder::ContractedPass& StepBuilder::contracted(const PipelineOp& op)
   for (const Composition& sum : sums) {
     pass.cost.push_back(constant_cost(sum.total()));
     pass.composition.push_back(add_composition(sum));
+    if (with_pieces_) step_.pieces.back() = contracted_pieces(op, pass.composition.size() - 1);
   }
   return contracted_.emplace(key, std::move(pass)).first->second;
 }
