@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 namespace foretrain::cli {
 namespace {
@@ -39,14 +40,18 @@ class OpenFile {
     if (is_open() && created_) ::unlink(path_.c_str());
   }
 
-  // Replaces the contents; false if that failed.
-  bool replace(std::string_view text) {
+  // What goes wrong from here on is told by close().
+  void clear() {
     if (::ftruncate(handle_, 0) != 0 && errno != EINVAL) error_ = errno;  // EINVAL: a pipe or device
+  }
+  void write(std::string_view text) {
     while (error_ == 0 && !text.empty()) {
       const ssize_t written = ::write(handle_, text.data(), text.size());
       if (written < 0 && errno != EINTR) error_ = errno;
       if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
     }
+  }
+  bool close() {
     if (::close(std::exchange(handle_, -1)) != 0 && error_ == 0) error_ = errno;
     return error_ == 0;
   }
@@ -83,6 +88,13 @@ report::Words words_of(const CommonOptions& options) {
   return words.value_or(report::Words{});
 }
 
+std::string whole_text(const Output& output) {
+  if (!output.stream) return output.text();
+  std::string text;
+  output.stream([&](std::string_view piece) { text += piece; });
+  return text;
+}
+
 int print_to_standard_output(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kAnswered;
   return fail(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
@@ -92,26 +104,39 @@ int print_to_standard_output(const std::string& text) {
 
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs) {
   std::erase_if(outputs, [](const Output& output) { return output.path.empty(); });
+  for (const Output& output : outputs) {
+    const auto same = [&](const Output& other) { return other.path == output.path; };
+    if (std::count_if(outputs.begin(), outputs.end(), same) > 1) {
+      return fail(fmt::format("two outputs cannot both be written to {}", output.path));
+    }
+  }
   std::string to_terminal;
   const auto on_terminal = [](const Output& output) { return output.path == "-"; };
   if (std::none_of(outputs.begin(), outputs.end(), on_terminal) && !options.quiet) to_terminal = table();
 
-  std::vector<std::string> texts;
-  std::vector<OpenFile> files;
+  struct Pending {
+    const Output* output;
+    std::string text;
+    OpenFile file;
+  };
+  std::vector<Pending> files;
   for (const Output& output : outputs) {
     if (on_terminal(output)) {
-      to_terminal = output.text();
+      to_terminal = whole_text(output);
       continue;
     }
-    texts.push_back(output.text());
-    files.emplace_back(output.path);
-    if (!files.back().is_open()) {
-      for (const OpenFile& file : files) file.undo();
-      return fail(files.back().problem());
+    std::string text = output.stream ? "" : output.text();
+    files.push_back({&output, std::move(text), OpenFile(output.path)});
+    if (!files.back().file.is_open()) {
+      for (const Pending& other : files) other.file.undo();
+      return fail(files.back().file.problem());
     }
   }
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!files[i].replace(texts[i])) return fail(files[i].problem());
+  for (auto& [output, text, file] : files) {
+    file.clear();
+    file.write(text);
+    if (output->stream) output->stream([&file = file](std::string_view piece) { file.write(piece); });
+    if (!file.close()) return fail(file.problem());
   }
   return print_to_standard_output(to_terminal);
 }

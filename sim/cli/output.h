@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cli/command.h"
@@ -13,11 +14,14 @@ namespace foretrain::cli {
 struct Output {
   std::string path;
   std::function<std::string()> text;
+  // Instead of `text`, for what is long: hands the text over piece by piece, while it is written.
+  using Sink = std::function<void(std::string_view)>;
+  std::function<void(const Sink&)> stream = {};
 };
 
 // Writes the files that were asked for, and the table to standard output unless another text goes there or the user
-// wants quiet. Every text is made and every file opened before anything is written, so that a path that cannot be
-// written leaves nothing behind. Returns the exit status.
+// wants quiet. Every text that is not streamed is made and every file opened before anything is written, so that a path
+// that cannot be written leaves nothing behind. Returns the exit status.
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs);
 
 // Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal, the

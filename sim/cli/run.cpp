@@ -15,6 +15,8 @@
 #include "sim/report/describe.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
+#include "sim/trace/gzip.h"
+#include "sim/trace/trace.h"
 
 namespace foretrain::cli {
 namespace {
@@ -22,17 +24,19 @@ namespace {
 struct RunOptions : CommonOptions {
   std::string file;
   std::vector<std::string> cases;
+  std::string trace;  // file, "-" for standard output
+  bool trace_kernels = false;
 };
 
 // A legal question may still be out of all proportion; such cases are reported, and nothing is answered.
 std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& environment, int threads,
-                                 Diagnostics& diagnostics) {
+                                 bool with_pieces, Diagnostics& diagnostics) {
   const std::vector<Case>& cases = scenario.cases;
   std::vector<CaseReport> reports(cases.size());
   std::vector<std::string> refused(cases.size());
   parallel_for(cases.size(), threads, [&](std::size_t i) {
     try {
-      reports[i] = simulate_case(cases[i], environment);
+      reports[i] = simulate_case(cases[i], environment, {.with_pieces = with_pieces});
     } catch (const std::overflow_error&) {
       refused[i] = "one step would take more than 50 days";
     } catch (const std::domain_error&) {  // of a single duration
@@ -67,6 +71,20 @@ void choose_plans(Scenario& scenario, const Environment& environment, int thread
   }
 }
 
+void write_trace(const std::vector<CaseReport>& cases, const RunOptions& options, const Output::Sink& sink) {
+  const trace::Options what{options.trace_kernels};
+  if (!options.trace.ends_with(".gz")) return trace::write(cases, what, sink);
+  trace::Gzip compressed(sink);
+  trace::write(cases, what, [&](std::string_view text) { compressed.write(text); });
+  compressed.finish();
+}
+
+// What the trace leaves out, for people.
+void note_trace(const std::vector<CaseReport>& cases, const RunOptions& options) {
+  const std::string shown = trace::ranks_shown(cases);
+  if (!options.trace.empty() && !options.quiet && !shown.empty()) fmt::print(stderr, "foretrain: note: {}\n", shown);
+}
+
 int run(const RunOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
@@ -85,16 +103,18 @@ int run(const RunOptions& options) {
     return kBadInput;
   }
   report::RunReport report{scenario->title, scenario->ask, {}, {}};
-  report.cases = simulate(*scenario, *environment, threads_of(options), refused);
+  report.cases = simulate(*scenario, *environment, threads_of(options), options.trace_kernels, refused);
   print(refused);
   if (refused.has_errors()) return kBadInput;
   for (CaseReport& c : report.cases) add_error_bar(c, *error_bars);
   report.verdict = judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
     return order_likelihood(winner, second, ratio, *error_bars);
   });
+  note_trace(report.cases, options);
   return deliver(options, [&] { return report::run_table(report, standard_output(options)); },
                  {{options.json, [&] { return report::run_json(report); }},
-                  {options.csv, [&] { return report::run_csv(report); }}});
+                  {options.csv, [&] { return report::run_csv(report); }},
+                  {options.trace, {}, [&](const Output::Sink& sink) { write_trace(report.cases, options, sink); }}});
 }
 
 }  // namespace
@@ -106,6 +126,11 @@ Command run_command(CLI::App& program) {
   parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  CLI::Option* trace = parser.add_option(
+      "--trace", options->trace, "write a timeline of every case that Perfetto opens; FILE.gz is compressed");
+  trace->type_name("FILE");
+  parser.add_flag("--trace-kernels", options->trace_kernels, "the timeline shows the kernels of every pass as well")
+      ->needs(trace);
   add_output_options(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
@@ -114,6 +139,7 @@ Command run_command(CLI::App& program) {
       "  foretrain run scenarios/8x40g-vs-4x80g.yaml\n"
       "  foretrain run my-question.yaml --json answer.json --csv answer.csv\n"
       "  foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'\n"
+      "  foretrain run my-question.yaml --case '8 x A100-40G' --trace step.json.gz   (open it in ui.perfetto.dev)\n"
       "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
   return {&parser, [options] { return run(*options); }};
 }
