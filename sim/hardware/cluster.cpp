@@ -100,7 +100,7 @@ std::string Cluster::link_name(LinkId id) const {
   const std::size_t per_node = node_->links().size(), nodes = static_cast<std::size_t>(node_count());
   const std::string kind = std::string(" (") + to_string(named.kind) + ")";
   if (id.index() < per_node * nodes)
-    return "node " + std::to_string(id.index() / per_node) + ": " + node_->links()[id.index() % per_node].name + kind;
+    return "node " + std::to_string(id.index() / per_node) + ": " + node_->links()[id.index() % per_node].name() + kind;
   const std::size_t fabric = id.index() - per_node * nodes;
   return "node " + std::to_string(fabric / 2) + (fabric % 2 == 0 ? ": up to spine" : ": down from spine") + kind;
 }

@@ -72,13 +72,13 @@ struct Builder {
     return std::string(to_string(graph[v].kind)) + " " + std::to_string(graph[v].index);
   }
 
-  LinkId add_link(Link link, std::string name) {
-    links.push_back({link, std::move(name)});
+  LinkId add_link(Link link, std::string from, std::string to = "") {
+    links.push_back({link, std::move(from), std::move(to)});
     return LinkId(links.size() - 1);
   }
   void connect(Vertex a, Vertex b, Link link, int cost) {
     for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)})
-      boost::add_edge(from, to, Wire{add_link(link, name(from) + " -> " + name(to)), cost}, graph);
+      boost::add_edge(from, to, Wire{add_link(link, name(from), name(to)), cost}, graph);
   }
 };
 

@@ -38,9 +38,11 @@ MeshRings cube_mesh_rings(unsigned members);
 // One node: its links, and the routes over them, frozen to flat arrays. LinkIds are local to the node.
 class NodeGraph {
  public:
+  // An edge of the graph, or a budget beside it: then `to` is empty and `from` says what it is.
   struct NamedLink {
     Link link;
-    std::string name;
+    std::string from, to;
+    std::string name() const { return to.empty() ? from : from + " -> " + to; }
   };
 
   NodeGraph(const ClusterDescription& description, const LinkRates& rates);

@@ -252,6 +252,7 @@ Communicators::Communicators(const Case& c, const Cluster& cluster, const Collec
     const auto twin = std::find_if(kept.begin(), kept.end(), [&](std::size_t other) {
       return same_traffic(classes_.links[other], classes_.links[l]);
     });
+    folded_class_.push_back(static_cast<std::uint32_t>(twin - kept.begin()));
     if (twin == kept.end()) {
       kept.push_back(l);
       links_.push_back({link.kind, link.rate.value});
@@ -300,6 +301,14 @@ BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose)
     if (c.purpose == purpose && c.shape.nodes > 1) return c.shape.ring_network / std::max(1, c.shape.nics_per_node);
   }
   return {std::numeric_limits<double>::infinity()};
+}
+
+std::optional<std::uint32_t> Communicators::folded_link(LinkId link) const {
+  const auto& all = classes_.class_of_link;
+  const auto found =
+      std::lower_bound(all.begin(), all.end(), link, [](const auto& entry, LinkId id) { return entry.first < id; });
+  if (found == all.end() || found->first != link) return std::nullopt;
+  return folded_class_[found->second];
 }
 
 LinkKind Communicators::limiting_link(std::uint32_t communicator) const {

@@ -79,6 +79,8 @@ class Communicators {
     double rate = 0;  // bytes per second
   };
   const std::vector<FoldedLink>& links() const { return links_; }
+  // The entry of links() whose traffic a link of the cluster carries; nullopt for a link that carries nothing.
+  std::optional<std::uint32_t> folded_link(LinkId link) const;
   // The kind of the link that limits a communicator when it is alone.
   LinkKind limiting_link(std::uint32_t communicator) const;
 
@@ -99,6 +101,7 @@ class Communicators {
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;
   std::vector<FoldedLink> links_;
+  std::vector<std::uint32_t> folded_class_;  // per link class: into links_
   std::vector<std::vector<std::uint32_t>> by_rank_;  // rank class -> communicators it takes part in
 };
 
