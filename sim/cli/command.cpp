@@ -68,6 +68,32 @@ void keep_cases(Scenario& scenario, const std::string& file, const std::vector<s
                 [&names](const Case& c) { return std::find(names.begin(), names.end(), c.name) == names.end(); });
 }
 
+namespace {
+
+std::string quoted_for_shell(const std::string& text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string command_line(const CLI::App& subcommand) {
+  std::string line = subcommand.get_parent()->get_name() + " " + subcommand.get_name();
+  for (const CLI::Option* option : subcommand.get_options()) {
+    const bool is_flag = option->get_items_expected_max() == 0;
+    if (is_flag && option->count() > 0) line += " " + option->get_name();
+    if (is_flag) continue;
+    for (const std::string& value : option->results()) {
+      if (!option->get_positional()) line += " " + option->get_name();
+      line += " " + quoted_for_shell(value);
+    }
+  }
+  return line;
+}
+
 void print(const Diagnostics& diagnostics, bool quiet) {
   for (const Diagnostic& d : diagnostics.all()) {
     const bool wrong = d.severity == Severity::error || d.severity == Severity::unsupported;

@@ -48,6 +48,9 @@ std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& d
 void keep_cases(Scenario& scenario, const std::string& file, const std::vector<std::string>& names,
                 Diagnostics& diagnostics);
 
+// The command that was given, fit for a shell: the program's and the subcommand's name, and every option with its values.
+std::string command_line(const CLI::App& subcommand);
+
 // To standard error, in order. Warnings and notes are left out when quiet.
 void print(const Diagnostics& diagnostics, bool quiet = false);
 // One that has no place in a file.

@@ -10,6 +10,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/config/quote.h"
+#include "sim/page/page.h"
 #include "sim/planner/planner.h"
 #include "sim/report/csv.h"
 #include "sim/report/describe.h"
@@ -26,6 +27,8 @@ struct RunOptions : CommonOptions {
   std::vector<std::string> cases;
   std::string trace;  // file, "-" for standard output
   bool trace_kernels = false;
+  std::string html;     // file, "-" for standard output, empty for none
+  std::string command;  // as it was given
 };
 
 // A legal question may still be out of all proportion; such cases are reported, and nothing is answered.
@@ -92,6 +95,8 @@ int run(const RunOptions& options) {
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
   if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
+  std::optional<page::Template> page_template;
+  if (error_bars && !options.html.empty()) page_template = page::load_template(*data, diagnostics);
   const bool ready = error_bars && !diagnostics.has_errors();
   print(diagnostics, options.quiet);
   if (!ready) return kBadInput;
@@ -114,6 +119,8 @@ int run(const RunOptions& options) {
   return deliver(options, [&] { return report::run_table(report, standard_output(options)); },
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }},
+                  {options.html,
+                   [&] { return page::run_page(report, *environment, *page_template, {options.command, FORETRAIN_VERSION}); }},
                   {options.trace, {}, [&](const Output::Sink& sink) { write_trace(report.cases, options, sink); }}});
 }
 
@@ -132,16 +139,21 @@ Command run_command(CLI::App& program) {
   parser.add_flag("--trace-kernels", options->trace_kernels, "the timeline shows the kernels of every pass as well")
       ->needs(trace);
   add_output_options(parser, *options);
+  parser.add_option("--html", options->html, "write a page with pictures; it needs no network")->type_name("FILE");
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain run scenarios/8x40g-vs-4x80g.yaml\n"
       "  foretrain run my-question.yaml --json answer.json --csv answer.csv\n"
+      "  foretrain run my-question.yaml --html answer.html\n"
       "  foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'\n"
       "  foretrain run my-question.yaml --case '8 x A100-40G' --trace step.json.gz   (open it in ui.perfetto.dev)\n"
       "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
-  return {&parser, [options] { return run(*options); }};
+  return {&parser, [&parser, options] {
+            options->command = command_line(parser);
+            return run(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

@@ -296,7 +296,7 @@ const char* name_of(Scenario::Ask ask) {
 
 }  // namespace
 
-std::string run_json(const RunReport& report) {
+Json run_answer(const RunReport& report) {
   Json json{{"schema", 1}, {"title", report.title}, {"ask", name_of(report.ask)}};
   json["cases"] = Json::array();
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
@@ -304,7 +304,9 @@ std::string run_json(const RunReport& report) {
                      {"ratio", report.verdict.ratio},
                      {"because", report.verdict.because.english()},
                      {"likelihood", or_null(report.verdict.likelihood)}};
-  return dumped(json);
+  return json;
 }
+
+std::string run_json(const RunReport& report) { return dumped(run_answer(report)); }
 
 }  // namespace foretrain::report

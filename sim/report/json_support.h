@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/analysis/case_report.h"
+#include "sim/report/run_report.h"
 
 namespace foretrain::report {
 
@@ -19,8 +19,9 @@ inline Json or_null(const std::string& text) { return text.empty() ? Json(nullpt
 // In the form of a scenario's plan.
 Json plan_json(const Case& subject);
 
-// What the JSON of `run` says about one case.
+// What the JSON of `run` says about one case, and about all.
 Json case_json(const CaseReport& report);
+Json run_answer(const RunReport& report);
 
 // Two spaces of indentation; bytes that are not UTF-8 (of file names) are replaced.
 inline std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

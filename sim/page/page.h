@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/report/run_report.h"
+
+namespace foretrain::page {
+
+// The page as it was bundled (configs/page/report.html, made by tools/report-page) and its words in every language
+// (configs/text/page-*.yaml).
+struct Template {
+  std::string html;
+  std::string words;  // JSON: {"en": {...}, "zh": {...}}
+};
+// Reported if a file is missing, or is no page or catalogue.
+std::optional<Template> load_template(const DataFolder& data, Diagnostics& diagnostics);
+
+// How the answer came about; printed at the end of the page.
+struct Origin {
+  std::string command, version;
+};
+
+// One page that needs nothing else: the JSON of the answer as `run --json` writes it, with `view` added to it, inside
+// the template. What scenarios say stays data: no text of theirs becomes markup.
+std::string run_page(const report::RunReport& report, const Environment& environment, const Template& page,
+                     const Origin& origin);
+
+}  // namespace foretrain::page

@@ -1,0 +1,53 @@
+#include <doctest/doctest.h>
+
+#include "tests/cli/program.h"
+
+using namespace foretrain::testing;
+
+namespace {
+const std::string kScenario = "scenarios/gpt3-175b-1024xa100.yaml";
+}
+
+TEST_CASE("run writes a page that says how it was made") {
+  const Folder folder;
+  const Outcome outcome = run_program("run " + kScenario + " --html '" + (folder / "an answer.html") + "'");
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.out, "GPT-3 175B"));  // the table is printed as well
+  const std::string html = read_file(folder / "an answer.html");
+  CHECK(html.starts_with("<!doctype html>"));
+  CHECK(html.ends_with("-->\n"));
+  CHECK(html.size() < 1'500'000);
+  CHECK(contains(html, "\"command\":\"foretrain run " + kScenario + " --html '"));
+  CHECK(contains(html, "/an answer.html'\""));
+}
+
+TEST_CASE("the page is the same for any number of threads, and may go to standard output") {
+  const std::string scenario = "scenarios/zero-bubble.yaml";
+  const Outcome one = run_program("run " + scenario + " --html - --threads 1");
+  const Outcome four = run_program("run " + scenario + " --html - --threads 4");
+  CHECK(one.status == 0);
+  CHECK(one.out.starts_with("<!doctype html>"));
+  const auto without_command = [](std::string text) {
+    const std::size_t at = text.find("\"command\":");
+    return text.erase(at, text.find(',', at) - at);
+  };
+  CHECK(without_command(one.out) == without_command(four.out));
+}
+
+TEST_CASE("a page that cannot be written is wrong usage, and nothing else is written") {
+  const Folder folder;
+  const Outcome outcome = run_program("run " + kScenario + " --json '" + (folder / "a.json") + "' --html '" +
+                                      (folder / "no/such/a.html") + "'");
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "cannot write"));
+  CHECK(!std::filesystem::exists(folder / "a.json"));
+}
+
+TEST_CASE("two texts do not go to one place") {
+  const Folder folder;
+  const std::string path = "'" + (folder / "a") + "'";
+  const Outcome outcome = run_program("run " + kScenario + " --json " + path + " --html " + path);
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "two texts cannot both be written to"));
+  CHECK(!std::filesystem::exists(folder / "a"));
+}

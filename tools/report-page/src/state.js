@@ -1,0 +1,34 @@
+// The answer, and what the reader chose to see of it.
+
+const data = (id) => JSON.parse(document.getElementById(id).textContent);
+
+export const answer = data("answer");
+const words = data("words");
+
+export const state = {language: "en", theme: "", case: 0, metric: "", shares: false};
+
+const languages = Object.keys(words);
+state.language = languages.find((language) => (navigator.language ?? "").toLowerCase().startsWith(language)) ?? "en";
+const winner = answer.cases.findIndex((one) => one.name === answer.verdict.winner);
+state.case = Math.max(0, winner);
+
+export {languages};
+
+// A word or sentence of the chosen language; {name} is replaced. A key that no catalogue has is a fault of the page.
+export function t(key, values = {}) {
+  const text = key.split(".").reduce((at, part) => at?.[part], words[state.language]);
+  if (typeof text !== "string") {
+    console.error(`no words for ${key} in ${state.language}`);
+    return key;
+  }
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+// The same for names that the program may add to: as they are where there are no words for them.
+export function named(group, name) {
+  const text = words[state.language]?.[group]?.[name];
+  return typeof text === "string" ? text : name.replaceAll("_", " ");
+}
+
+export const selected = () => answer.cases[state.case];
+export const view = () => answer.view.cases[state.case];
+export const several = answer.cases.length > 1;
