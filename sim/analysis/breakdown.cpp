@@ -161,73 +161,6 @@ class Blamer {
   TaskId last_;
 };
 
-double& rate_of(Elasticity& e, LinkKind kind) {
-  switch (kind) {
-    case LinkKind::nvlink:
-      return e.nvlink;
-    case LinkKind::pcie:
-    case LinkKind::socket:
-      return e.pcie;
-    case LinkKind::host_memory:
-    case LinkKind::host_staging:
-      return e.host_memory;
-    case LinkKind::nic:
-    case LinkKind::fabric:
-      return e.nic;
-    case LinkKind::cpu:
-      return e.host_cores;
-    case LinkKind::nvme:
-      return e.nvme;
-  }
-  return e.other;
-}
-
-// What a task that no shared link held up was bound by: a communicator's slowest link, the threads of the host's
-// optimizer, the requests a drive is given.
-LinkKind own_kind(const Step& step, const TaskInfo& info) {
-  if (info.kind == TaskKind::host_optimizer) return LinkKind::cpu;
-  if (info.kind == TaskKind::nvme_read || info.kind == TaskKind::nvme_write) return LinkKind::nvme;
-  return step.communicator_link_kind[info.actor];
-}
-
-void add_compute(Elasticity& e, const Step& step, const TaskInfo& info, double elapsed) {
-  const Composition& made_of = step.compositions[info.composition];
-  const double nominal = made_of.total().seconds();
-  if (nominal <= 0) return;
-  auto part = [&](Part p) { return made_of[p].seconds() * elapsed / nominal; };
-  e.matmul += part(Part::matmul);
-  e.memory_bandwidth += part(Part::memory);
-  e.kernel_latency += part(Part::kernel_latency);
-  e.host += part(Part::launch);
-  e.network_latency += part(Part::tensor_latency) + part(Part::context_latency) + part(Part::expert_latency) +
-                       part(Part::pipeline_latency);
-  e.other += part(Part::straggler) + part(Part::other);
-  rate_of(e, step.tensor_link_kind[info.actor]) += part(Part::tensor_transfer) + part(Part::pipeline_transfer);
-  rate_of(e, step.context_link_kind[info.actor]) += part(Part::context_transfer);
-  rate_of(e, step.expert_link_kind[info.actor]) += part(Part::expert_transfer);
-}
-
-// Books the tasks that led to the end of `task`, from the start of the schedule on.
-void add_chain(Elasticity& sum, const Step& step, const Schedule& schedule, TaskId task, double times) {
-  for (; task.valid(); task = schedule.released_by[task.index()]) {
-    const TaskInfo& info = step.tasks[task.index()];
-    const double elapsed = times * (schedule.end[task.index()] - schedule.start[task.index()]).seconds();
-    if (is_pass(info.kind) || info.kind == TaskKind::optimizer || info.kind == TaskKind::step_overhead) {
-      add_compute(sum, step, info, elapsed);
-    } else if (info.kind == TaskKind::gradient_norm) {
-      sum.network_latency += elapsed;
-    } else {
-      const double latency = times * step.graph.cost(step.graph.cost_of(task)).latency.seconds();
-      const engine::ResourceId bound = schedule.bound_by[task.index()];
-      const bool by_link = bound.valid() && step.resource_is_link[bound.index()];
-      const LinkKind kind =
-          by_link ? step.link_kind_of_resource[bound.index()] : own_kind(step, info);
-      sum.network_latency += latency;
-      rate_of(sum, kind) += elapsed - latency;
-    }
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(Cause cause) {
@@ -306,42 +239,6 @@ Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& 
   for (std::size_t i = 0; i < static_cast<std::size_t>(left / gpus); ++i) ++part_of(result, remainder[i].second).ps;
   for (const Time& wait : result.offload) result[Cause::offload] += wait;
   return result;
-}
-
-std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
-  std::vector<std::pair<std::string_view, double>> all = {{"matmul", matmul},
-          {"memory_bandwidth", memory_bandwidth},
-          {"kernel_latency", kernel_latency},
-          {"host", host},
-          {"nvlink", nvlink},
-          {"pcie", pcie},
-          {"nic", nic},
-          {"host_memory", host_memory},
-          {"network_latency", network_latency},
-          {"other", other}};
-  if (host_cores > 0 || nvme > 0) all.insert(all.end(), {{"host_cores", host_cores}, {"nvme", nvme}});
-  return all;
-}
-
-Elasticity elasticity(const Step& step, const Schedule& schedule) {
-  Elasticity sum;
-  const StepWindows windows = step_windows(step, schedule);
-  const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
-  if (last == schedule.end.end() || windows.length == Time::zero()) return sum;
-  if (!step.staggered) {
-    add_chain(sum, step, schedule, TaskId(static_cast<std::size_t>(last - schedule.end.begin())), 1.0);
-  } else {
-    // What made the longest rank end, less what made it begin.
-    const std::vector<TaskId>& tasks = step.compute_tasks[windows.longest];
-    add_chain(sum, step, schedule, tasks.back(), 1.0);
-    add_chain(sum, step, schedule, schedule.released_by[tasks.front().index()], -1.0);
-  }
-  const double total = windows.length.seconds();
-  for (double* value : {&sum.matmul, &sum.memory_bandwidth, &sum.kernel_latency, &sum.host, &sum.nvlink, &sum.pcie,
-                        &sum.nic, &sum.host_memory, &sum.network_latency, &sum.other, &sum.host_cores, &sum.nvme}) {
-    *value /= total;
-  }
-  return sum;
 }
 
 }  // namespace foretrain

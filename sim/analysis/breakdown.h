@@ -70,15 +70,4 @@ std::vector<CauseSlice> cause_slices(const Step& step, const engine::Schedule& s
 // The mean over all GPUs; picoseconds that do not divide go to the largest parts, so that it adds up as well.
 Breakdown mean(const std::vector<Breakdown>& per_class, const std::vector<int>& multiplicity);
 
-// What the step time would gain from a faster piece of hardware: -d ln(step time) / d ln(rate), by following the
-// critical path. Exact while capacities are not shared. The values add up to 1.
-struct Elasticity {
-  double matmul = 0, memory_bandwidth = 0, kernel_latency = 0, host = 0;
-  double nvlink = 0, pcie = 0, nic = 0, host_memory = 0;
-  double network_latency = 0, other = 0;
-  double host_cores = 0, nvme = 0;  // named only where a plan offloads to them
-  std::vector<std::pair<std::string_view, double>> named() const;
-};
-Elasticity elasticity(const Step& step, const engine::Schedule& schedule);
-
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/analysis/breakdown.h"
+#include "sim/analysis/elasticity.h"
 #include "sim/analysis/step_factors.h"
 #include "sim/base/message.h"
 #include "sim/memory/host_ledger.h"
@@ -67,9 +68,9 @@ struct CaseReport {
   Breakdown breakdown;              // mean over all GPUs; adds up to step_time
   std::vector<Breakdown> per_class;
   double bubble_fraction = 0;
-  Elasticity elasticity;
-  std::vector<StagePeak> memory;  // per stage
-  std::size_t fullest = 0;        // index into memory
+  std::optional<Elasticity> elasticity;  // absent if it was not asked for, or kMostForElasticity is exceeded
+  std::vector<StagePeak> memory;         // per stage
+  std::size_t fullest = 0;               // index into memory
   Bytes capacity;
   bool fits = true;  // GPUs and hosts
   // Of the host that holds most, where a plan offloads; `host_capacity` where the cluster says it.
@@ -88,15 +89,23 @@ struct CaseReport {
 // The case with what calibration and its power limit make of its software and GPU.
 Case as_simulated(const Case& subject, const Environment& environment);
 
+// Elasticities take some twenty simulations. Of steps of more layer passes than this they would take minutes and are
+// left out.
+inline constexpr std::int64_t kMostForElasticity = 200'000;
+
 struct SimulationOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
-  bool with_advice = true;   // look for fitting changes and the scaling baseline (more simulations)
-  bool with_pieces = false;  // keep what tasks are made of (Step::pieces)
+  bool with_advice = true;      // look for fitting changes and the scaling baseline (more simulations)
+  bool with_elasticity = true;  // likewise
+  bool with_pieces = false;     // keep what tasks are made of (Step::pieces)
 };
 
 // Simulates one step of a case. Throws std::logic_error if the schedule deadlocks (a fault of ours), naming the tasks,
 // and std::overflow_error for a step of more than kMostLayerPasses or longer than weeks.
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options = {});
+
+// The step time of such a report alone: the same simulation without the account of it.
+Time step_time(const Case& subject, const Environment& environment);
 
 // Peak memory over a simulated step, per stage.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);

@@ -6,52 +6,10 @@
 
 #include "sim/analysis/advice.h"
 #include "sim/analysis/case_report.h"
-#include "sim/model/operators.h"
+#include "sim/analysis/step_flops.h"
 
 namespace foretrain {
 namespace {
-
-// FLOPs of one step over all GPUs: forward once, backward twice (once for frozen weights); and what recomputation adds.
-struct StepFlops {
-  double model = 0, recomputed = 0;
-};
-
-StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
-  const double tokens = static_cast<double>(c.train.global_batch * c.train.seq_len);
-  const ForwardFlops forward = forward_flops(c.model, tokens, c.train.seq_len);
-  StepFlops flops{3.0 * forward.total().value, 0.0};
-  if (const Peft& peft = c.train.peft; peft.active()) {
-    // Frozen weights have no gradient of their own; adapters are matrices like others.
-    flops.model -= forward.layers.value + (peft.full_head ? 0.0 : forward.head.value);
-    const double adapters = layer_adapters(c.model, peft, 1, c.software.lora_merged_projections).parameters(peft.rank);
-    flops.model += 6.0 * adapters * static_cast<double>(c.model.layers) * tokens;
-  }
-  if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
-    flops.recomputed = forward.attention_core.value;
-  } else if (c.plan.recompute.of_parts()) {
-    const RedoneParts redone = c.plan.recompute.redone(c.software);
-    const LayerProjections p = layer_projections(c.model, 1);
-    const auto work = [](bool runs, const Projection& projection) {
-      return runs ? 2.0 * static_cast<double>(projection.n) * static_cast<double>(projection.k) : 0.0;
-    };
-    const double per_token = work(redone.qkv, p.qkv) + work(redone.attention_out, p.attention_out) +
-                             work(redone.mlp_in, p.mlp_in) + work(redone.mlp_out, p.mlp_out);
-    flops.recomputed = per_token * tokens * static_cast<double>(c.model.layers) +
-                       (redone.core_attention ? forward.attention_core.value : 0.0);
-  } else {
-    double layers = 0, again = 0;
-    for (const StageLayout& stage : layouts) {
-      for (const Chunk& chunk : stage.chunks) {
-        for (const Block& block : chunk.blocks) {
-          layers += block.kind == Block::Kind::layer;
-          again += block.recomputed;
-        }
-      }
-    }
-    if (layers > 0) flops.recomputed = (forward.layers + forward.attention_core).value * again / layers;
-  }
-  return flops;
-}
 
 void add_rates(CaseReport& report) {
   const Case& c = report.subject;
@@ -62,8 +20,7 @@ void add_rates(CaseReport& report) {
   report.tokens_per_second_per_gpu = report.tokens_per_second / gpus;
   const StepFlops flops = step_flops(c, report.step.layouts);
   report.model_tflops_per_gpu = flops.model / seconds / gpus / 1e12;
-  const auto peak = c.cluster.gpu.dense(c.train.precision);
-  const FlopsPerSecond rate = peak ? *peak : c.cluster.gpu.dense(Precision::fp32).value_or(FlopsPerSecond{});
+  const FlopsPerSecond rate = peak_rate(c);
   if (rate.value > 0) {
     report.mfu = flops.model / seconds / gpus / rate.value;
     report.hfu = (flops.model + flops.recomputed) / seconds / gpus / rate.value;
@@ -84,6 +41,26 @@ void add_money(CaseReport& report) {
   std::string cycle;
   for (engine::TaskId task : deadlock.tasks) cycle += (cycle.empty() ? "" : " -> ") + task_name(step, task);
   throw std::logic_error("the schedule deadlocks: " + cycle);
+}
+
+struct Simulated {
+  Step step;
+  engine::Schedule schedule;
+};
+
+Simulated simulate_step(const Case& subject, const Environment& environment, const SimulationOptions& options) {
+  if (layer_passes(subject.plan, subject.model, subject.train) > kMostLayerPasses) {
+    throw std::overflow_error(
+        fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
+                    "micro_batch, or a smaller global_batch",
+                    micro_batches(subject.plan, subject.train), subject.model.layers));
+  }
+  const Cluster cluster(subject.cluster, environment.link_rates);
+  Step step = build_step(subject, cluster, environment.collectives,
+                         {options.folding, environment.hosts, options.with_pieces});
+  auto outcome = engine::simulate(step.graph);
+  if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(step, *deadlock);
+  return {std::move(step), std::get<engine::Schedule>(std::move(outcome))};
 }
 
 void add_warnings(CaseReport& report) {
@@ -126,27 +103,17 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   if (subject.micro_batch_auto) {
     return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
   }
-  if (layer_passes(subject.plan, subject.model, subject.train) > kMostLayerPasses) {
-    throw std::overflow_error(
-        fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
-                    "micro_batch, or a smaller global_batch",
-                    micro_batches(subject.plan, subject.train), subject.model.layers));
-  }
   CaseReport report;
   report.name = subject.name;
   report.subject = as_simulated(subject, environment);
-  const Cluster cluster(report.subject.cluster, environment.link_rates);
-  report.step = build_step(report.subject, cluster, environment.collectives,
-                           {options.folding, environment.hosts, options.with_pieces});
-  auto outcome = engine::simulate(report.step.graph);
-  if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(report.step, *deadlock);
-  report.schedule = std::get<engine::Schedule>(std::move(outcome));
+  Simulated simulated = simulate_step(report.subject, environment, options);
+  report.step = std::move(simulated.step);
+  report.schedule = std::move(simulated.schedule);
   report.step_time = step_windows(report.step, report.schedule).length;
 
   report.per_class = breakdowns(report.step, report.schedule, subject.plan.zero);
   report.breakdown = mean(report.per_class, report.step.multiplicity);
   report.bubble_fraction = report.breakdown[Cause::bubble].seconds() / report.step_time.seconds();
-  report.elasticity = elasticity(report.step, report.schedule);
   report.memory = memory_peaks(report.subject, report.step);
   const auto fullest = std::max_element(report.memory.begin(), report.memory.end(),
                                         [](const auto& a, const auto& b) { return a.needed < b.needed; });
@@ -160,6 +127,9 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   add_rates(report);
   add_money(report);
   add_warnings(report);
+  if (options.with_elasticity && layer_passes(subject.plan, subject.model, subject.train) <= kMostForElasticity) {
+    report.elasticity = elasticity(subject, environment);
+  }
   if (options.with_advice) {
     if (!report.fits) report.changes = fitting_changes(subject, environment);
     if (const auto baseline = scaling_baseline(subject, environment); baseline && report.fits) {
@@ -170,6 +140,12 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
     }
   }
   return report;
+}
+
+Time step_time(const Case& subject, const Environment& environment) {
+  if (subject.micro_batch_auto) return step_time(with_largest_micro_batch(subject, environment), environment);
+  const Simulated simulated = simulate_step(as_simulated(subject, environment), environment, {});
+  return step_windows(simulated.step, simulated.schedule).length;
 }
 
 }  // namespace foretrain

@@ -54,7 +54,7 @@ int validate_files(const ValidateOptions& options) {
   print(diagnostics, options.quiet);
   if (!environment || !flags || !peers) return kBadInput;
 
-  const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false}); };
+  const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false, .with_elasticity = false}); };
   const Validation validation = validate(*files, simulate, threads_of(options));
   const int delivered =
       deliver(options, [&] { return report::validation_table(validation, standard_output(options), options.every_case); },

@@ -43,7 +43,7 @@ ByGeneration read_by_generation(config::MapReader& parent, std::string_view key,
   ByGeneration result;
   if (const config::Node* node = parent.node(key)) {
     config::MapReader map(*node, diagnostics, std::string(key));
-    for (int generation = 1; generation < 10; ++generation)
+    for (int generation = 1; generation < ByGeneration::kGenerations; ++generation)
       if (const auto value = map.number("gen" + std::to_string(generation), config::Unit::count, kRate))
         result.set(generation, *value * scale);
     map.finish();

@@ -13,15 +13,16 @@ namespace foretrain {
 // the nearest older one, or of the oldest.
 class ByGeneration {
  public:
+  static constexpr int kGenerations = 10;  // 0 .. 9
   void set(int generation, double value);
   bool empty() const;
   // Precondition: not empty().
   double at(int generation) const;
-  // What was set for this very generation, or nullptr. Precondition of it and of set(): 0 <= generation < 10.
+  // What was set for this very generation, or nullptr. Precondition of it and of set(): 0 <= generation < kGenerations.
   double* own(int generation);
 
  private:
-  std::array<std::optional<double>, 10> values_{};
+  std::array<std::optional<double>, kGenerations> values_{};
 };
 
 // What links reach in large copies and collectives: hardware/calibrated/links.yaml, where each value has its source.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "sim/report/figures.h"
 #include "sim/software/read_experts.h"
 
@@ -124,6 +126,22 @@ Message in_words(Cause cause) {
       return message("other");
   }
   return message("other");
+}
+
+Message in_words(std::string_view rate) {
+  static const std::map<std::string_view, Message> kWords = {{"matmul", message("matrix rate")},
+                                                             {"memory_bandwidth", message("memory bandwidth")},
+                                                             {"kernel_latency", message("kernel latency")},
+                                                             {"host", message("host launch rate")},
+                                                             {"nvlink", message("NVLink")},
+                                                             {"pcie", message("PCIe")},
+                                                             {"nic", message("network cards")},
+                                                             {"host_memory", message("host memory")},
+                                                             {"host_cores", message("host cores")},
+                                                             {"nvme", message("NVMe drives")},
+                                                             {"network_latency", message("link latency")}};
+  const auto found = kWords.find(rate);
+  return found == kWords.end() ? Message(std::string(rate)) : found->second;
 }
 
 std::string name_of(Recompute::Mode mode) {

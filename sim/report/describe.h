@@ -22,6 +22,9 @@ Message in_words(Cause cause);
 // Parts with commas between them.
 Message listed(const std::vector<Message>& parts);
 
+// What a rate of Elasticity is called by its name in JSON: "nic" -> "network cards".
+Message in_words(std::string_view rate);
+
 // As written in a scenario: "none", "selective", "full".
 std::string name_of(Recompute::Mode mode);
 

@@ -120,10 +120,15 @@ Json breakdown_json(const Breakdown& breakdown, Value value) {
   }
   return parts;
 }
-Json breakdown_s(const Breakdown& breakdown) { return breakdown_json(breakdown, exact_seconds); }
 Json breakdown_ps(const Breakdown& breakdown) {
   return breakdown_json(breakdown, [](Time time) { return time.ps; });
 }
+
+}  // namespace
+
+Json breakdown_s(const Breakdown& breakdown) { return breakdown_json(breakdown, exact_seconds); }
+
+namespace {
 
 // What the part `offload` of a breakdown consists of.
 Json offload_s(const Breakdown& breakdown) {
@@ -208,9 +213,10 @@ Json changes_json(const CaseReport& r) {
   return changes;
 }
 
-Json elasticity_json(const Elasticity& elasticity) {
+Json elasticity_json(const std::optional<Elasticity>& elasticity) {
+  if (!elasticity) return nullptr;
   Json json = Json::object();
-  for (const auto& [name, value] : elasticity.named()) json[std::string(name)] = value;
+  for (const auto& [name, value] : elasticity->named()) json[std::string(name)] = value;
   return json;
 }
 

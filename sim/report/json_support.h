@@ -19,6 +19,9 @@ inline Json or_null(const std::string& text) { return text.empty() ? Json(nullpt
 // In the form of a scenario's plan.
 Json plan_json(const Case& subject);
 
+// Seconds of every part.
+Json breakdown_s(const Breakdown& breakdown);
+
 // What the JSON of `run` says about one case, and about all.
 Json case_json(const CaseReport& report);
 Json run_answer(const RunReport& report);

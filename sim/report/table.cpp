@@ -197,33 +197,19 @@ std::string memory_held(const RunReport& report, const Terminal& terminal) {
   return by_case.text(terminal);
 }
 
-Message spoken(std::string_view quantity) {
-  static const std::map<std::string_view, Message> kWords = {{"matmul", message("matrix rate")},
-                                                                 {"memory_bandwidth", message("memory bandwidth")},
-                                                                 {"kernel_latency", message("kernel latency")},
-                                                                 {"host", message("host launch rate")},
-                                                                 {"nvlink", message("NVLink")},
-                                                                 {"pcie", message("PCIe")},
-                                                                 {"nic", message("network cards")},
-                                                                 {"host_memory", message("host memory")},
-                                                                 {"host_cores", message("host cores")},
-                                                                 {"nvme", message("NVMe drives")},
-                                                                 {"network_latency", message("link latency")}};
-  const auto found = kWords.find(quantity);
-  return found == kWords.end() ? Message(std::string(quantity)) : found->second;
-}
+
 
 std::string gains(const RunReport& report, const Terminal& terminal) {
   ByCase by_case{terminal.words("1 % faster shortens the step by"), names_of(report), {}};
   std::vector<std::string_view> named;
   for (const CaseReport& r : report.cases) {
-    for (const auto& [name, value] : r.elasticity.named()) {
+    for (const auto& [name, value] : r.elasticity.value_or(Elasticity{}).named()) {
       if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
     }
   }
   for (const std::string_view name : named) {
     const auto value = [name](const CaseReport& r) {
-      for (const auto& [mine, share] : r.elasticity.named()) {
+      for (const auto& [mine, share] : r.elasticity.value_or(Elasticity{}).named()) {
         if (mine == name) return share;
       }
       return 0.0;
@@ -231,7 +217,7 @@ std::string gains(const RunReport& report, const Terminal& terminal) {
     if (name == "other") continue;
     if (!any_case(report, [&](const CaseReport& r) { return value(r) >= 0.005; })) continue;
     by_case.figures.push_back(
-        figure(report, terminal.words(spoken(name)), std::string(name), [&](const CaseReport& r) {
+        figure(report, terminal.words(in_words(name)), std::string(name), [&](const CaseReport& r) {
           return Cell{fmt::format("{:.2f} %", value(r)), value(r)};
         }));
   }

@@ -49,8 +49,9 @@ inline CaseReport hand_made(const std::string& name) {
   r.mfu = 0.41;
   r.hfu = 0.5;
   r.bubble_fraction = 0.2;
-  r.elasticity.matmul = 0.75;
-  r.elasticity.nvlink = 0.25;
+  r.elasticity.emplace();
+  (*r.elasticity)[HardwareRate::matmul] = 0.75;
+  (*r.elasticity)[HardwareRate::nvlink] = 0.25;
   r.capacity = Bytes{40 * kGiB};
   r.memory.resize(2);
   for (int s = 0; s < 2; ++s) {

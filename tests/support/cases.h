@@ -38,7 +38,7 @@ inline Case case_of(const std::string& yaml) {
 
 inline CaseReport simulate_plainly(const Case& subject,
                                    Communicators::Folding folding = Communicators::Folding::symmetric) {
-  return simulate_case(subject, environment(), {.folding = folding, .with_advice = false});
+  return simulate_case(subject, environment(), {.folding = folding, .with_advice = false, .with_elasticity = false});
 }
 
 // A framework that costs nothing: only the mathematics and the schedule are left.

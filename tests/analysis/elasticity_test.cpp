@@ -1,0 +1,67 @@
+#include "sim/analysis/elasticity.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+#include "sim/analysis/hardware_rate.h"
+#include "tests/support/cases.h"
+#include "tests/support/plan_kinds.h"
+#include "tests/support/rates.h"
+
+using namespace foretrain;
+using namespace foretrain::testing;
+
+TEST_CASE("elasticities are what a percent more or less of a rate changes") {
+  std::set<std::string> kinks;
+  for (const PlanKind& kind : plan_kinds()) check_elasticities(kind.name, case_of(kind.yaml), kinks);
+  // Where the host's launches or a transfer take just as long as what they run beside.
+  for (const std::string& kink : kinks) MESSAGE(kink);
+  CHECK(kinks.size() <= 4);
+}
+
+TEST_CASE("a rate twice as fast makes no step slower") {
+  for (const PlanKind& kind : plan_kinds()) check_twice_as_fast(kind.name, case_of(kind.yaml));
+}
+
+TEST_CASE("all rates and fixed costs twice as fast halve the step: nothing that takes time has been forgotten") {
+  for (const PlanKind& kind : plan_kinds()) {
+    CAPTURE(kind.name);
+    Setup setup{case_of(kind.yaml), environment()};
+    const Time before = step_time(setup.subject, setup.environment);
+    for (const HardwareRate rate : all_rates()) setup = with_faster(std::move(setup), rate, 2.0);
+    setup.subject.software.step_overhead_ms /= 2;
+    const double ratio = before.seconds() / step_time(setup.subject, setup.environment).seconds();
+    // Starting a copy to or from the host keeps its 10 us.
+    CHECK(ratio == doctest::Approx(2.0).epsilon(setup.subject.plan.offload.any() ? 5e-3 : 1e-7));
+  }
+}
+
+TEST_CASE("elasticities add up to one with the share of the fixed cost of a step") {
+  for (const PlanKind& kind : plan_kinds()) {
+    CAPTURE(kind.name);
+    const Case subject = case_of(kind.yaml);
+    const Elasticity e = elasticity(subject, environment());
+    double sum = 0;
+    for (const auto& [name, value] : e.named()) sum += value;
+    CHECK(sum == doctest::Approx(1.0).epsilon(1e-9));
+    // `other` is the rest to 1; it must be what a cheaper fixed cost would gain.
+    const Case as_run = as_simulated(subject, environment());
+    const double fixed = as_run.software.step_overhead_ms * 1e-3 / step_time(subject, environment()).seconds();
+    CHECK(e.other > -2e-3);
+    CHECK_MESSAGE(std::abs(e.other - fixed) < 1e-2, e.other << " of which the fixed cost is " << fixed);
+  }
+}
+
+TEST_CASE("what is bound by one rate has elasticity one to it") {
+  Case subject = case_of(
+      "model: {arch: gpt, layers: 8, hidden: 8192, heads: 64, ffn: 32768, vocab: 1024}\nsoftware: megatron-lm\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 1, gpus_per_node: 1, intra: nvswitch}\n"
+      "train: {seq_len: 4096, global_batch: 4, precision: bf16}\nplan: {micro_batch: 4}");
+  subject.software = without_overheads(subject.software);
+  CHECK(elasticity(subject, environment())[HardwareRate::matmul] == doctest::Approx(1.0).epsilon(0.05));
+  // Hosts that take a second for a layer: nothing else counts.
+  subject.software.host_forward_ms = subject.software.host_backward_ms = 1000;
+  CHECK(elasticity(subject, environment())[HardwareRate::host] == doctest::Approx(1.0).epsilon(0.02));
+}
