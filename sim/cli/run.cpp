@@ -7,13 +7,12 @@
 
 #include "sim/base/parallel.h"
 #include "sim/calibration/confidence.h"
+#include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/config/quote.h"
 #include "sim/page/page.h"
-#include "sim/planner/planner.h"
 #include "sim/report/csv.h"
-#include "sim/report/describe.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
 #include "sim/trace/gzip.h"
@@ -54,24 +53,6 @@ std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& en
                       fmt::format("{} cannot be simulated: {}", config::in_quotes(cases[i].name), refused[i]));
   }
   return reports;
-}
-
-// Gives cases with `plan: auto` the fastest plan that fits, or the nearest that does not.
-void choose_plans(Scenario& scenario, const Environment& environment, int threads, Diagnostics& diagnostics) {
-  for (Case& c : scenario.cases) {
-    if (!c.open_plan) continue;
-    const auto answer = find_plans(c, environment, {.top = 1, .threads = threads, .stop = nullptr, .progress = {}}, diagnostics);
-    if (!answer) continue;
-    if (answer->best.empty() && !answer->nearest_miss) {
-      diagnostics.error(c.position, fmt::format("no plan of {} can be simulated", config::in_quotes(c.name)));
-      continue;
-    }
-    c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
-    c.open_plan.reset();
-    c.assumptions.push_back(message("plan: auto is the {} of {} legal plans: {}",
-                                  answer->best.empty() ? message("one that lacks least memory") : message("fastest"),
-                                  answer->counts.legal, report::describe_plan(c)));
-  }
 }
 
 void write_trace(const std::vector<CaseReport>& cases, const RunOptions& options, const Output::Sink& sink) {

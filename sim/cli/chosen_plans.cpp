@@ -1,0 +1,29 @@
+#include "sim/cli/chosen_plans.h"
+
+#include <fmt/format.h>
+
+#include "sim/config/quote.h"
+#include "sim/planner/planner.h"
+#include "sim/report/describe.h"
+
+namespace foretrain::cli {
+
+void choose_plans(Scenario& scenario, const Environment& environment, int threads, Diagnostics& diagnostics) {
+  for (Case& c : scenario.cases) {
+    if (!c.open_plan) continue;
+    const auto answer =
+        find_plans(c, environment, {.top = 1, .threads = threads, .stop = nullptr, .progress = {}}, diagnostics);
+    if (!answer) continue;
+    if (answer->best.empty() && !answer->nearest_miss) {
+      diagnostics.error(c.position, fmt::format("no plan of {} can be simulated", config::in_quotes(c.name)));
+      continue;
+    }
+    c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
+    c.open_plan.reset();
+    c.assumptions.push_back(fmt::format("plan: auto is the {} of {} legal plans: {}",
+                                        answer->best.empty() ? "one that lacks least memory" : "fastest",
+                                        answer->counts.legal, report::describe_plan(c)));
+  }
+}
+
+}  // namespace foretrain::cli
