@@ -1,0 +1,118 @@
+#include "sim/analysis/diagnose.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+
+#include "sim/calibration/confidence.h"
+#include "sim/cli/chosen_plans.h"
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/config/quote.h"
+#include "sim/report/diagnose_report.h"
+
+namespace foretrain::cli {
+namespace {
+
+struct DiagnoseOptions : CommonOptions {
+  std::string file, log, line;
+  std::vector<std::string> cases;
+};
+
+// Of a larger log the end: it is where a run has found its speed, or failed.
+constexpr std::streamoff kMostOfALog = 16 << 20;
+
+std::optional<std::string> text_of(const DiagnoseOptions& options, Diagnostics& diagnostics) {
+  if (!options.line.empty()) return options.line;
+  std::ifstream file(options.log, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+  std::string text;
+  if (size >= 0) {
+    text.resize(static_cast<std::size_t>(std::min(size, kMostOfALog)));
+    file.seekg(size - static_cast<std::streamoff>(text.size()));
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  }
+  if (!file) {
+    diagnostics.error({}, fmt::format("the log {} cannot be read; give a file, or its line with --line",
+                                      config::in_quotes(options.log)));
+    return std::nullopt;
+  }
+  return text;
+}
+
+// The one case that the log is of.
+void keep_one(Scenario& scenario, const std::string& file, Diagnostics& diagnostics) {
+  if (scenario.cases.size() == 1 || diagnostics.has_errors()) return;
+  std::string names;
+  for (const Case& c : scenario.cases) names += (names.empty() ? "" : ", ") + config::in_quotes(c.name);
+  diagnostics.error({}, fmt::format("{} has {} cases; say with --case which one the log is of: {}", file,
+                                    scenario.cases.size(), names));
+}
+
+int diagnose_run(const DiagnoseOptions& options) {
+  Diagnostics diagnostics;
+  if (options.log.empty() == options.line.empty()) return fail("diagnose needs either --log FILE or --line TEXT");
+  const std::optional<std::string> text = text_of(options, diagnostics);
+  const RunLog log = text ? read_run_log(*text) : RunLog{};
+  if (text && log.empty()) {
+    diagnostics.error({},
+                      "nothing in the log is understood; give a progress bar, a line of DeepSpeed, Megatron-LM, "
+                      "Hugging Face Trainer, torchtitan or LLM Foundry with a speed, or CUDA's out-of-memory sentence");
+  }
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  std::optional<Scenario> scenario =
+      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
+  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
+  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
+  if (scenario) keep_one(*scenario, options.file, diagnostics);
+  print(diagnostics, options.quiet);
+  if (!error_bars || diagnostics.has_errors()) return kBadInput;
+  Diagnostics refused;
+  choose_plans(*scenario, *environment, threads_of(options), refused);
+  print(refused);
+  if (refused.has_errors()) return kBadInput;
+
+  try {
+    const Case& subject = scenario->cases.front();
+    CaseReport report = simulate_case(subject, *environment);
+    add_error_bar(report, *error_bars);
+    const Diagnosis diagnosis = diagnose(subject, report, log, *environment, threads_of(options));
+    return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output()); },
+                   {{options.json, [&] { return report::diagnosis_json(diagnosis); }}});
+  } catch (const std::overflow_error&) {
+    return fail(options.file + ": its step is too large to simulate or takes more than 50 days");
+  } catch (const std::domain_error&) {
+    return fail(options.file + ": its step takes more than 50 days");
+  }
+}
+
+}  // namespace
+
+Command diagnose_command(CLI::App& program) {
+  CLI::App& parser = *program.add_subcommand("diagnose", "is a run's log normal, and if not, what would explain it");
+  const auto options = std::make_shared<DiagnoseOptions>();
+  parser.add_option("FILE", options->file, "scenario (YAML) that describes the run")->required();
+  parser.add_option("--case", options->cases, "the case that the log is of")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  CLI::Option* log = parser.add_option("--log", options->log, "a log file; figures are medians over its lines");
+  log->type_name("FILE");
+  parser.add_option("--line", options->line, "a line of a log, or the sentence of an out-of-memory error")
+      ->type_name("TEXT")
+      ->excludes(log);
+  add_output_options(parser, *options, false);
+  add_threads_option(parser, *options);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain diagnose my-run.yaml --log train.log\n"
+      "  foretrain diagnose my-run.yaml --line '5/3527 [04:17<63:50:18, 65.25s/it]'\n"
+      "  foretrain diagnose my-run.yaml --case 'two nodes' --line 'forward: 207.71 | backward: 3509.10 | step: 49.45'\n"
+      "Each cause is a changed set-up that is simulated again; the measured figures say which of them fit.");
+  return {&parser, [options] { return diagnose_run(*options); }};
+}
+
+}  // namespace foretrain::cli
