@@ -20,9 +20,9 @@ void choose_plans(Scenario& scenario, const Environment& environment, int thread
     }
     c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
     c.open_plan.reset();
-    c.assumptions.push_back(fmt::format("plan: auto is the {} of {} legal plans: {}",
-                                        answer->best.empty() ? "one that lacks least memory" : "fastest",
-                                        answer->counts.legal, report::describe_plan(c)));
+    c.assumptions.push_back(message("plan: auto is the {} of {} legal plans: {}",
+                                    answer->best.empty() ? message("one that lacks least memory") : message("fastest"),
+                                    answer->counts.legal, report::describe_plan(c)));
   }
 }
 

@@ -25,6 +25,7 @@ Command plan_command(CLI::App& program);
 Command scale_command(CLI::App& program);
 Command explain_command(CLI::App& program);
 Command diagnose_command(CLI::App& program);
+Command advise_command(CLI::App& program);
 Command validate_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);

@@ -16,6 +16,7 @@ constexpr const char* kExamples =
     "  foretrain plan my-question.yaml                  find the fastest plans\n"
     "  foretrain explain my-question.yaml               where does the time go, what would help?\n"
     "  foretrain diagnose my-run.yaml --log train.log   is this normal, what would explain it?\n"
+    "  foretrain advise my-model.yaml                   one card, several or a cluster?\n"
     "  foretrain validate measured/*.yaml               how good are the predictions?\n"
     "  foretrain check-claims                           what popular articles say, simulated\n"
     "  foretrain catalog gpus                           what can a scenario name?\n"
@@ -26,7 +27,7 @@ int act(int argc, char** argv) {
   program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION);
   program.footer(kExamples);
   program.require_subcommand(1);
-  const std::vector<Command> commands = {run_command(program), plan_command(program), scale_command(program), explain_command(program), diagnose_command(program), validate_command(program), catalog_command(program),
+  const std::vector<Command> commands = {run_command(program), plan_command(program), scale_command(program), explain_command(program), diagnose_command(program), advise_command(program), validate_command(program), catalog_command(program),
                                          calibrate_command(program), check_claims_command(program)};
   try {
     program.parse(argc, argv);

@@ -1,0 +1,284 @@
+#include "sim/planner/advise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace foretrain {
+namespace {
+
+// Beyond this many GPUs a search for every free change takes longer than a user waits.
+constexpr int kMostGpusToPlanAgain = 64;
+// The cluster is enlarged at most so many times for a deadline.
+constexpr int kMostTimesLarger = 8;
+
+std::string first_error(const Diagnostics& said) {
+  for (const Diagnostic& d : said.all()) {
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
+  }
+  return "no plan is legal";
+}
+
+// What was fixed, but for how the model is spread: that is for the size to decide.
+PlanRequest open_request(const Case& c) {
+  PlanRequest request = c.open_plan.value_or(PlanRequest{});
+  request.automatic = true;
+  request.tp = request.pp = request.vpp = request.dp = request.cp = request.ep = request.etp = std::nullopt;
+  request.zero = request.shard_group = request.micro_batch = std::nullopt;
+  request.sequence_parallel = std::nullopt;
+  request.layers = std::nullopt;
+  request.schedule = std::nullopt;
+  request.recompute = std::nullopt;
+  request.micro_batch_auto = false;
+  return request;
+}
+
+// Recompute and accumulation: what the best plan has chosen already, to be seen beside the rest.
+std::vector<CaseChange> plan_changes() {
+  std::vector<CaseChange> all = software_switches();
+  std::erase_if(all, [](const CaseChange& change) {
+    return change.name != "no-recompute" && change.name != "full-recompute" && change.name != "micro-batch-half" &&
+           change.name != "micro-batch-double";
+  });
+  return all;
+}
+
+class Adviser {
+ public:
+  Adviser(const Case& subject, const Environment& environment, const AdviseOptions& options)
+      : subject_(subject), environment_(environment), options_(options) {
+    options_.search.top = 1;
+    if (options_.tokens <= 0) options_.tokens = subject.train.tokens;
+    subject_.open_plan = open_request(subject);
+  }
+
+  std::optional<Advice> advice(Diagnostics& diagnostics) {
+    Advice a;
+    a.name = subject_.name;
+    a.subject = subject_;
+    for (const int gpus : sizes()) a.sizes.push_back(sized(gpus));
+    if (std::all_of(a.sizes.begin(), a.sizes.end(), [](const auto& s) { return !s.why_not.empty(); })) {
+      diagnostics.error(subject_.position, a.sizes.back().why_not);
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) consider(a, i);
+    for (int times = 2; !settled(a) && times <= kMostTimesLarger && can_grow(); times *= 2) {
+      a.sizes.push_back(sized(subject_.cluster.gpus * times));
+      consider(a, a.sizes.size() - 1);
+    }
+    return a;
+  }
+
+ private:
+  bool can_grow() const {
+    return subject_.cluster.nics > 0 && subject_.cluster.gpus % subject_.cluster.gpus_per_node == 0;
+  }
+
+  // One card, powers of two up to a node, the whole cluster.
+  std::vector<int> sizes() const {
+    const ClusterDescription& c = subject_.cluster;
+    std::vector<int> sizes;
+    for (int gpus = 1; gpus < std::min(c.gpus, c.gpus_per_node); gpus *= 2) sizes.push_back(gpus);
+    if (c.gpus > c.gpus_per_node) sizes.push_back(c.gpus_per_node);
+    sizes.push_back(c.gpus);
+    return sizes;
+  }
+
+  Advice::Answer answer_of(const CaseReport& report, Case subject) const {
+    subject.plan = report.subject.plan;
+    subject.open_plan.reset();
+    Advice::Answer answer{std::move(subject), outcome_of(report), {}};
+    // Steps as described: packed sequences hold the same samples.
+    const double a_step = static_cast<double>(subject_.train.global_batch * subject_.train.seq_len);
+    if (options_.tokens > 0) answer.seconds = options_.tokens / a_step * answer.outcome.step_time.seconds();
+    return answer;
+  }
+
+  // The best plan that fits, if there is one; what the nearest lacks is added to `size` otherwise.
+  std::optional<Advice::Answer> best(const Case& c, Advice::Size* size = nullptr) const {
+    Diagnostics said;
+    const auto found = find_plans(c, environment_, options_.search, said);
+    if (found && !found->best.empty()) return answer_of(found->best.front().report, c);
+    if (size != nullptr && !found) size->why_not = first_error(said);
+    if (size != nullptr && found && found->nearest_miss) size->missing = found->nearest_miss->missing;
+    return std::nullopt;
+  }
+
+  Advice::Size sized(int gpus) const {
+    Advice::Size size;
+    size.gpus = gpus;
+    Case c = subject_;
+    c.cluster.gpus = gpus;
+    size.best = best(c, &size);
+    if (!size.best && size.why_not.empty()) make_fit(std::move(c), size);
+    return size;
+  }
+
+  // Free changes one after another, then more and more of the states on the host.
+  void make_fit(Case c, Advice::Size& size) const {
+    for (const CaseChange& change : free_changes(0)) {
+      const bool saves_memory = change.name != "fp8" && change.name != "fused-kernels";
+      const auto changed = saves_memory ? change.apply({c, environment_}) : std::nullopt;
+      if (!changed) continue;
+      c = changed->subject;
+      size.changes.push_back(change.what);
+      if ((size.changed = best(c))) return;
+    }
+    for (const bool weights : {false, true}) {
+      PlanRequest::OffloadRequest offload;
+      offload.optimizer = Offload::Place::cpu;
+      if (weights) offload.params = Offload::Place::cpu;
+      Case moved = c;
+      moved.open_plan->offload = offload;
+      if ((size.changed = best(moved))) {
+        size.changes.push_back(weights ? "optimizer and weights in host memory" : "optimizer in host memory");
+        return;
+      }
+    }
+    size.changes.clear();
+  }
+
+  bool in_time(const Advice::Answer& answer) const {
+    return options_.deadline_seconds <= 0 || !answer.seconds || *answer.seconds <= options_.deadline_seconds;
+  }
+
+  static bool settled(const Advice& a) { return a.recommended && a.meets_deadline; }
+
+  // The fastest a size gets without more hardware.
+  static const Advice::Answer& fastest(const Advice::Size& size) {
+    return size.together ? *size.together : *size.answer();
+  }
+
+  // Takes the size if it is the first that does, or faster than those before it.
+  void consider(Advice& a, std::size_t index) const {
+    Advice::Size& size = a.sizes[index];
+    if (size.answer() == nullptr) return;
+    add_free_changes(size);
+    const bool meets = in_time(*size.answer()) || in_time(fastest(size));
+    if (meets || !a.recommended ||
+        fastest(size).outcome.step_time < fastest(a.sizes[*a.recommended]).outcome.step_time) {
+      a.recommended = index;
+      a.meets_deadline = meets;
+    }
+  }
+
+  // The case of an answer with its plan to be found anew.
+  Case reopened(const Advice::Answer& answer) const {
+    Case c = answer.subject;
+    c.open_plan = subject_.open_plan;
+    if (c.plan.offload.any())
+      c.open_plan->offload = PlanRequest::OffloadRequest{
+          c.plan.offload.optimizer, c.plan.offload.params, c.plan.offload.activations, std::nullopt, 1.0, false};
+    return c;
+  }
+
+  void add_free_changes(Advice::Size& size) const {
+    const Advice::Answer& base = *size.answer();
+    const Setup as_planned{base.subject, environment_};
+    const bool plan_again = base.subject.plan.gpus() <= kMostGpusToPlanAgain;
+    const Case open = reopened(base);
+    Case all = open;
+    for (const TriedChange& tried :
+         try_changes(free_changes(options_.mean_tokens), as_planned, options_.search.threads)) {
+      Advice::Free free{tried.change.name, tried.change.what, tried.outcome, {}};
+      const auto changed = tried.change.apply({open, environment_});
+      if (plan_again && changed) {
+        if (const auto answer = best(changed->subject)) free.best_plan = answer->outcome;
+      }
+      constexpr double kHelps = 0.995;
+      const Outcome& reached = free.best_plan ? *free.best_plan : free.same_plan;
+      if (reached.fits && reached.step_time.seconds() < kHelps * base.outcome.step_time.seconds()) {
+        if (const auto more = tried.change.apply({all, environment_})) {
+          all = more->subject;
+          size.helpful.push_back(free.what);
+        }
+      }
+      size.free.push_back(std::move(free));
+    }
+    if (!size.helpful.empty()) size.together = best(all);
+    for (const TriedChange& tried : try_changes(plan_changes(), as_planned, options_.search.threads)) {
+      size.free.push_back({tried.change.name, tried.change.what, tried.outcome, {}});
+    }
+  }
+
+  Case subject_;
+  const Environment& environment_;
+  AdviseOptions options_;
+};
+
+// A change of the training alone, which needs no plan: cases whose plan is open are changed as well.
+CaseChange of_training(std::string name, std::string what, std::function<bool(Case&)> edit) {
+  return {std::move(name), std::move(what), [edit = std::move(edit)](const Setup& setup) -> std::optional<Setup> {
+            Setup changed = setup;
+            if (!edit(changed.subject)) return std::nullopt;
+            if (changed.subject.open_plan) return changed;
+            auto legal = if_legal(std::move(changed.subject));
+            if (!legal) return std::nullopt;
+            changed.subject = std::move(*legal);
+            return changed;
+          }};
+}
+
+bool wide(Precision precision) { return precision == Precision::fp32 || precision == Precision::tf32; }
+
+// The same samples in fewer sequences: as many as divide over the ranks.
+bool pack(Case& c, double mean_tokens) {
+  const double share = mean_tokens / static_cast<double>(c.train.seq_len);
+  if (!(share > 0 && share < 1)) return false;
+  const std::int64_t unit = c.open_plan ? std::gcd<std::int64_t, std::int64_t>(c.train.global_batch, c.cluster.gpus)
+                                        : c.plan.dp * c.plan.micro_batch;
+  const double units = std::ceil(static_cast<double>(c.train.global_batch) * share / static_cast<double>(unit));
+  const std::int64_t packed = std::max<std::int64_t>(1, static_cast<std::int64_t>(units)) * unit;
+  if (packed >= c.train.global_batch) return false;
+  c.train.global_batch = packed;
+  return true;
+}
+
+}  // namespace
+
+std::vector<CaseChange> free_changes(double mean_tokens) {
+  std::vector<CaseChange> all;
+  const auto add = [&](const char* name, const char* what, std::function<bool(Case&)> edit) {
+    all.push_back(of_training(name, what, std::move(edit)));
+  };
+  add("flash-attention", "FlashAttention 2", [](Case& c) {
+    if (c.train.attention != AttentionKernel::standard) return false;
+    c.train.attention = AttentionKernel::flash2;
+    return true;
+  });
+  for (CaseChange& change : software_switches()) {
+    if (change.name == "fused-loss" || change.name == "fused-kernels") all.push_back(std::move(change));
+  }
+  add("16-bit", "16-bit precision", [](Case& c) {
+    if (!wide(c.train.precision)) return false;
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      if (!c.cluster.gpu.dense(precision)) continue;
+      c.train.precision = precision;
+      return true;
+    }
+    return false;
+  });
+  add("fp8", "fp8 for linear layers", [](Case& c) {
+    if (c.train.precision == Precision::fp8 || !c.cluster.gpu.dense(Precision::fp8) || c.train.peft.active())
+      return false;
+    c.train.precision = Precision::fp8;
+    return true;
+  });
+  add("8-bit-optimizer", "8-bit AdamW", [](Case& c) {
+    if (c.train.optimizer != Optimizer::adamw) return false;
+    c.train.optimizer = Optimizer::adamw8bit;
+    return true;
+  });
+  if (mean_tokens > 0) {
+    all.push_back(
+        of_training("sequence-packing", "sequence packing", [mean_tokens](Case& c) { return pack(c, mean_tokens); }));
+  }
+  return all;
+}
+
+std::optional<Advice> advise(const Case& subject, const Environment& environment, const AdviseOptions& options,
+                             Diagnostics& diagnostics) {
+  return Adviser(subject, environment, options).advice(diagnostics);
+}
+
+}  // namespace foretrain
