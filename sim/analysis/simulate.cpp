@@ -31,10 +31,8 @@ void add_money(CaseReport& report) {
   const Case& c = report.subject;
   if (c.train.tokens > 0) report.hours = c.train.tokens / report.tokens_per_second / 3600.0;
   if (!c.price) return;
-  constexpr double kHoursPerMonth = 730.0;
-  const double per_hour = c.price->per == Case::Price::Per::hour ? c.price->amount : c.price->amount / kHoursPerMonth;
-  report.cost_per_billion_tokens = per_hour * 1e9 / report.tokens_per_second / 3600.0;
-  if (report.hours) report.cost = per_hour * *report.hours;
+  report.cost_per_billion_tokens = c.price->per_hour().middle() * 1e9 / report.tokens_per_second / 3600.0;
+  if (report.hours) report.cost = c.price->cost(*report.hours).middle();
 }
 
 [[noreturn]] void report_deadlock(const Step& step, const engine::Deadlock& deadlock) {

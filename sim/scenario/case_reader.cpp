@@ -15,7 +15,6 @@ using config::MapReader;
 using config::Node;
 
 constexpr const char* kDefaultSoftware = "megatron-core";
-constexpr double kHighestPrice = 1e15;
 
 // The text of a description without its positions.
 void append_text(const Node& node, std::string& text) {
@@ -35,47 +34,6 @@ void append_text(const Node& node, std::string& text) {
   } else {
     text += '~';
   }
-}
-
-// "2800CNY/month", "9.5USD/hour", "9.5/h": an amount, a currency (USD if there is none), and what it is for.
-std::optional<Case::Price> parse_price(const Node& node, Diagnostics& diagnostics) {
-  const std::string& text = node.scalar();
-  const std::size_t slash = std::min(text.find('/'), text.size());
-  const std::size_t letters = std::min(text.find_last_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ", slash - 1) + 1, slash);
-  const std::string period = text.substr(std::min(slash + 1, text.size()));
-  const bool monthly = period == "month", hourly = period == "hour" || period == "h";
-  std::string why_not;
-  const std::optional<double> amount = config::parse_number(text.substr(0, letters), config::Unit::count, why_not);
-  if (!amount || *amount < 0 || *amount > kHighestPrice || !(monthly || hourly)) {
-    diagnostics.error(node.position,
-                      fmt::format("price {} is not of the form 2800CNY/month or 9.5USD/hour", config::in_quotes(text)));
-    return std::nullopt;
-  }
-  Case::Price price;
-  price.amount = *amount;
-  if (letters < slash) price.currency = text.substr(letters, slash - letters);
-  price.per = hourly ? Case::Price::Per::hour : Case::Price::Per::month;
-  return price;
-}
-
-std::optional<Case::Price> read_price(const Node& node, Diagnostics& diagnostics) {
-  if (node.is_scalar()) return parse_price(node, diagnostics);
-  MapReader reader(node, diagnostics, "price");
-  constexpr config::Range amounts = {0, kHighestPrice};
-  const std::optional<double> per_hour = reader.number("per_hour", config::Unit::count, amounts);
-  const std::optional<double> per_month = reader.number("per_month", config::Unit::count, amounts);
-  Case::Price price;
-  price.currency = reader.text("currency").value_or(price.currency);
-  reader.finish();
-  if (per_hour.has_value() == per_month.has_value()) {
-    const bool neither_written = !reader.has("per_hour") && !reader.has("per_month");
-    if (per_hour) diagnostics.error(node.position, "price has both per_hour and per_month; write one");
-    if (neither_written) diagnostics.error(node.position, "price needs per_hour or per_month, for the whole cluster");
-    return std::nullopt;
-  }
-  price.amount = per_hour ? *per_hour : *per_month;
-  price.per = per_hour ? Case::Price::Per::hour : Case::Price::Per::month;
-  return price;
 }
 
 bool written(const Node& train, std::string_view key) {
@@ -143,8 +101,7 @@ void leave_open(const PlanRequest& request, Case& result, Diagnostics& diagnosti
 
 template <class T>
 std::optional<T> ReadOnce<T>::operator()(const Node& node, const Read& read, Diagnostics& diagnostics) {
-  std::string text;
-  append_text(node, text);
+  std::string text = canonical_text(node);
   if (const auto found = readings_.find(text); found != readings_.end()) {
     diagnostics.append(found->second.said);
     return found->second.value;
@@ -233,6 +190,23 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
   }
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return result;
+}
+
+std::optional<Case> read_case(CaseReader& reader, const Node& node, const std::string& name, Diagnostics& said) {
+  std::optional<Case> result = reader.read(node, name, said);
+  if (!result) return std::nullopt;
+  result->assumptions = result->cluster.assumptions;
+  for (const Diagnostic& d : said.all()) {
+    if (d.severity == Severity::note) result->assumptions.push_back(d.message);
+    if (d.severity == Severity::warning) result->warnings.push_back(d.message);
+  }
+  return result;
+}
+
+std::string canonical_text(const Node& node) {
+  std::string text;
+  append_text(node, text);
+  return text;
 }
 
 }  // namespace foretrain

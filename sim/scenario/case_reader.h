@@ -45,4 +45,10 @@ class CaseReader {
   ReadOnce<Software> software_;
 };
 
+// The same, with the case's assumptions and warnings kept in it.
+std::optional<Case> read_case(CaseReader& reader, const config::Node& node, const std::string& name, Diagnostics& said);
+
+// What a description says, without its positions: the same text for the same values.
+std::string canonical_text(const config::Node& node);
+
 }  // namespace foretrain

@@ -13,18 +13,6 @@ namespace {
 using config::MapReader;
 using config::Node;
 
-// A case and what its reading had to say: assumptions and warnings go with the case.
-std::optional<Case> read_case(CaseReader& reader, const Node& node, const std::string& name, Diagnostics& said) {
-  std::optional<Case> result = reader.read(node, name, said);
-  if (!result) return std::nullopt;
-  result->assumptions = result->cluster.assumptions;
-  for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::note) result->assumptions.push_back(d.message);
-    if (d.severity == Severity::warning) result->warnings.push_back(d.message);
-  }
-  return result;
-}
-
 void append_all_but_notes(const Diagnostics& said, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {
     if (d.severity == Severity::error) diagnostics.error(d.position, d.message.english());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/plan/plan.h"
+#include "sim/scenario/price.h"
 
 namespace foretrain {
 
@@ -22,12 +23,8 @@ struct Case {
   std::vector<Message> warnings;     // what is legal but odd; also in the loader's diagnostics
   SourcePosition position;
 
-  struct Price {
-    double amount = 0.0;  // for the whole cluster
-    std::string currency = "USD";
-    enum class Per { hour, month } per = Per::hour;
-  };
-  std::optional<Price> price;
+  using Price = foretrain::Price;
+  std::optional<Price> price;  // of the whole cluster
 };
 
 // What somebody measured on such a case (files of measured runs only).
