@@ -27,11 +27,12 @@ struct Kind {
   const char* folder;
   const char* what;  // in messages
 };
-constexpr std::array<Kind, 5> kKinds = {{{"models", "model", "/configs/models", "model"},
+constexpr std::array<Kind, 6> kKinds = {{{"models", "model", "/configs/models", "model"},
                                          {"gpus", "gpu", "/hardware/gpus", "GPU"},
                                          {"nodes", "node", "/hardware/nodes", "node"},
                                          {"fabrics", "fabric", "/hardware/fabrics", "fabric"},
-                                         {"software", "software", "/configs/software", "software profile"}}};
+                                         {"software", "software", "/configs/software", "software profile"},
+                                         {"offers", "offer", "/configs/offers", "file of offers"}}};
 
 std::string text_at(const Node& node, std::initializer_list<const char*> keys) {
   const Node* at = &node;
@@ -40,6 +41,11 @@ std::string text_at(const Node& node, std::initializer_list<const char*> keys) {
     if (at == nullptr) return "";
   }
   return at->is_scalar() ? at->scalar() : "";
+}
+
+std::size_t length_of(const Node& node, const char* list) {
+  const Node* found = node.is_map() ? node.find(list) : nullptr;
+  return found != nullptr && found->is_sequence() ? found->sequence().size() : 0;
 }
 
 std::string summary_of(const Kind& kind, const Node& node) {
@@ -54,6 +60,11 @@ std::string summary_of(const Kind& kind, const Node& node) {
   } else if (kind.name == std::string_view("gpus")) {
     parts = {with({"memory", "nominal_gb"}, " GB"), with({"memory", "bandwidth_gbs"}, " GB/s"),
              with({"dense_tflops", "fp16"}, " TFLOP/s fp16"), text_at(node, {"architecture"})};
+  } else if (kind.name == std::string_view("offers")) {
+    const std::size_t offers = length_of(node, "offers"), for_sale = length_of(node, "purchases");
+    if (offers > 0) parts.push_back(fmt::format("{} offers", offers));
+    if (for_sale > 0) parts.push_back(fmt::format("{} for sale", for_sale));
+    parts.push_back(text_at(node, {"date"}));
   } else if (kind.name == std::string_view("software")) {
     parts = {with({"inherits"}, " with changes")};
   }
@@ -128,7 +139,7 @@ int catalog(const CatalogOptions& options) {
 Command catalog_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("catalog", "list or show the models, GPUs, nodes ... a scenario can name");
   const auto options = std::make_shared<CatalogOptions>();
-  parser.add_option("KIND", options->kind, "models, gpus, nodes, fabrics or software")->required();
+  parser.add_option("KIND", options->kind, "models, gpus, nodes, fabrics, software or offers")->required();
   parser.add_option("NAME", options->name, "show this one: a name or another name of it");
   add_output_options(parser, *options, false);
   add_data_option(parser, *options);
