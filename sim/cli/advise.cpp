@@ -64,7 +64,7 @@ int advise_cases(const AdviseCommandOptions& options) {
   }
   print(refused);
   if (refused.has_errors()) return kBadInput;
-  return deliver(options, [&] { return report::advice_table(scenario->title, cases, standard_output()); },
+  return deliver(options, [&] { return report::advice_table(scenario->title, cases, standard_output(options)); },
                  {{options.json, [&] { return report::advice_json(scenario->title, cases); }}});
 }
 

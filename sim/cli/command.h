@@ -26,6 +26,7 @@ Command scale_command(CLI::App& program);
 Command explain_command(CLI::App& program);
 Command diagnose_command(CLI::App& program);
 Command advise_command(CLI::App& program);
+Command rent_command(CLI::App& program);
 Command validate_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);

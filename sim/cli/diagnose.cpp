@@ -80,7 +80,7 @@ int diagnose_run(const DiagnoseOptions& options) {
     CaseReport report = simulate_case(subject, *environment);
     add_error_bar(report, *error_bars);
     const Diagnosis diagnosis = diagnose(subject, report, log, *environment, threads_of(options));
-    return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output()); },
+    return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output(options)); },
                    {{options.json, [&] { return report::diagnosis_json(diagnosis); }}});
   } catch (const std::overflow_error&) {
     return fail(options.file + ": its step is too large to simulate or takes more than 50 days");

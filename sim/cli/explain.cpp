@@ -47,7 +47,7 @@ int explain_figures(const ExplainOptions& options, const Scenario& scenario, con
   }
   print(wrong);
   if (wrong.has_errors()) return kBadInput;
-  return deliver(options, [&] { return report::figures_table(cases, standard_output()); },
+  return deliver(options, [&] { return report::figures_table(cases, standard_output(options)); },
                  {{options.json, [&] { return report::figures_json(scenario.title, cases); }}});
 }
 
@@ -69,7 +69,7 @@ int explain_cases(const ExplainOptions& options) {
     if (!options.figures.empty()) return explain_figures(options, *scenario, *environment);
     std::vector<Explanation> cases;
     for (const Case& c : scenario->cases) cases.push_back(explain(c, *environment, threads_of(options)));
-    return deliver(options, [&] { return report::explain_table(scenario->title, cases, standard_output()); },
+    return deliver(options, [&] { return report::explain_table(scenario->title, cases, standard_output(options)); },
                    {{options.json, [&] { return report::explain_json(scenario->title, cases); }}});
   } catch (const std::overflow_error&) {
     return fail(options.file + ": one of its steps is too large to simulate or takes more than 50 days");

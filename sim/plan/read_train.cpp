@@ -21,6 +21,17 @@ std::optional<std::size_t> simulated_choice(MapReader& reader, const char* key, 
   return std::nullopt;
 }
 
+// How much there is to train: tokens, or so many samples of seq_len tokens, so many times.
+void read_work(MapReader& reader, Train& train) {
+  const auto tokens = reader.number("tokens", config::Unit::count, {0, 1e18});
+  const auto samples = reader.number("samples", config::Unit::count, {1, 1e15});
+  const auto epochs = reader.number("epochs", config::Unit::count, {1e-6, 1e6});
+  if (tokens && samples) reader.error("samples", "train has both tokens and samples; write one");
+  if (samples && !reader.has("seq_len")) reader.error("samples", "train.samples needs train.seq_len: how long they are");
+  if (epochs && !samples) reader.error("epochs", "train.epochs needs train.samples: how often they are seen");
+  train.tokens = tokens.value_or(samples.value_or(0.0) * epochs.value_or(1.0) * static_cast<double>(train.seq_len));
+}
+
 }  // namespace
 
 std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
@@ -29,7 +40,7 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
   Train train;
   train.seq_len = reader.integer("seq_len", {1, 16777216}).value_or(train.seq_len);
   train.global_batch = reader.integer("global_batch", {1, 1e9}).value_or(train.global_batch);
-  train.tokens = reader.number("tokens", config::Unit::count, {0, 1e18}).value_or(0.0);
+  read_work(reader, train);
   train.clip_gradients = reader.boolean("clip_gradients").value_or(train.clip_gradients);
 
   const std::array precisions = {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8};

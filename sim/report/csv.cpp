@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
-#include <utility>
 #include <vector>
 
+#include "sim/report/csv_row.h"
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/validation_names.h"
@@ -14,35 +13,7 @@
 namespace foretrain::report {
 namespace {
 
-// A row with the names of its columns, so that the two cannot drift apart.
-class Row {
- public:
-  void add(std::string name, const std::string& text) { fields_.emplace_back(std::move(name), csv_field(text)); }
-  void add(std::string name, const char* text) { add(std::move(name), std::string(text)); }
-  void add(std::string name, double value) { add(std::move(name), fmt::format("{}", value)); }  // shortest exact
-  void add(std::string name, std::int64_t value) { add(std::move(name), fmt::format("{}", value)); }
-  void add(std::string name, int value) { add(std::move(name), std::int64_t{value}); }
-  void add(std::string name, bool value) { add(std::move(name), value ? "true" : "false"); }
-  void add(std::string name, Bytes value) { add(std::move(name), std::int64_t{std::llround(value.value)}); }
-  template <class T>
-  void add(std::string name, const std::optional<T>& value) {
-    value ? add(std::move(name), *value) : add(std::move(name), "");
-  }
-
-  std::string names() const { return line(&Field::first); }
-  std::string values() const { return line(&Field::second); }
-
- private:
-  using Field = std::pair<std::string, std::string>;
-  std::string line(std::string Field::*part) const {
-    std::string text;
-    for (const Field& field : fields_) text += (text.empty() && &field == &fields_.front() ? "" : ",") + field.*part;
-    return text + "\n";
-  }
-  std::vector<Field> fields_;
-};
-
-void add_memory(Row& row, const CaseReport& r) {
+void add_memory(CsvRow& row, const CaseReport& r) {
   const StagePeak peak = r.fullest < r.memory.size() ? r.memory[r.fullest] : StagePeak{};
   const WholeBytes whole = whole_bytes(peak);
   row.add("gpu_peak_bytes", whole.total);
@@ -54,7 +25,7 @@ void add_memory(Row& row, const CaseReport& r) {
   for (const auto& [name, bytes] : whole.parts) row.add("memory_" + name + "_bytes", bytes);
 }
 
-void add_subject(Row& row, const Case& c) {
+void add_subject(CsvRow& row, const Case& c) {
   row.add("model", c.model.name);
   row.add("parameters", c.model.parameters());
   row.add("gpu", c.cluster.gpu.name);
@@ -72,8 +43,8 @@ void add_subject(Row& row, const Case& c) {
   row.add("micro_batch", c.plan.micro_batch);
 }
 
-Row case_row(const CaseReport& r) {
-  Row row;
+CsvRow case_row(const CaseReport& r) {
+  CsvRow row;
   row.add("name", r.name);
   row.add("fits", r.fits);
   row.add("step_time_s", exact_seconds(r.step_time));
@@ -105,9 +76,9 @@ Row case_row(const CaseReport& r) {
 }
 
 // A refused case has nothing but its name and the reason.
-Row validation_row(const std::string& source, const Comparison& c, const std::string& refused) {
+CsvRow validation_row(const std::string& source, const Comparison& c, const std::string& refused) {
   const bool compared = refused.empty();
-  Row row;
+  CsvRow row;
   row.add("name", c.name);
   row.add("source", source);
   row.add("trust", c.trust);
@@ -125,9 +96,9 @@ Row validation_row(const std::string& source, const Comparison& c, const std::st
   return row;
 }
 
-std::string sheet(const std::vector<Row>& rows) {
+std::string sheet(const std::vector<CsvRow>& rows) {
   std::string text = rows.empty() ? "" : rows.front().names();
-  for (const Row& row : rows) text += row.values();
+  for (const CsvRow& row : rows) text += row.values();
   return text;
 }
 
@@ -141,14 +112,14 @@ std::string csv_field(const std::string& text) {
 }
 
 std::string run_csv(const RunReport& report) {
-  std::vector<Row> rows;
+  std::vector<CsvRow> rows;
   for (const CaseReport& r : report.cases) rows.push_back(case_row(r));
   return sheet(rows);
 }
 
 std::string validation_csv(const Validation& validation) {
   const auto source = [&](std::size_t file) { return source_name(validation.sources[file].path); };
-  std::vector<Row> rows;
+  std::vector<CsvRow> rows;
   for (const Comparison& c : validation.cases) rows.push_back(validation_row(source(c.file), c, ""));
   for (const Refusal& r : validation.refused) {
     Comparison nothing;

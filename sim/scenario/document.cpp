@@ -77,6 +77,10 @@ std::optional<Document> read_document(const Node& root, Diagnostics& diagnostics
   Document document;
   document.title = reader.text("title").value_or("");
   const std::array asks = {Scenario::Ask::faster, Scenario::Ask::cheaper, Scenario::Ask::fits};
+  if (const Node* asked = reader.node("ask"); asked != nullptr && asked->is_scalar() && asked->scalar() == "rent") {
+    diagnostics.error(asked->position, "a question of what to rent is answered by foretrain rent FILE");
+    return std::nullopt;
+  }
   if (const auto ask = reader.choice("ask", {"faster", "cheaper", "fits"})) document.ask = asks[*ask];
   read_source(present(reader.node("source")), document, diagnostics);
   document.base = present(reader.node("base"));

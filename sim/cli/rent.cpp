@@ -1,0 +1,72 @@
+#include "sim/planner/rent.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "sim/calibration/confidence.h"
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/report/rent_report.h"
+
+namespace foretrain::cli {
+namespace {
+
+struct RentCommandOptions : CommonOptions {
+  std::string file;
+  RentOverrides overrides;
+  bool all = false;
+};
+
+int rent_machines(const RentCommandOptions& options) {
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  const auto question = data ? load_rent_question(options.file, *data, diagnostics, options.overrides) : std::nullopt;
+  const auto environment = question ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
+  print(diagnostics, options.quiet);
+  if (!error_bars || diagnostics.has_errors()) return kBadInput;
+
+  RentOptions how;
+  how.threads = threads_of(options);
+  how.add_error_bar = [&](CaseReport& report) { add_error_bar(report, *error_bars); };
+  const bool shows_progress = !options.quiet && ::isatty(STDERR_FILENO) == 1;
+  if (shows_progress) {
+    how.progress = [](std::size_t done, std::size_t of) { fmt::print(stderr, "\r{} of {} machines ", done, of); };
+  }
+  const RentAnswer answer = rent(*question, *environment, how);
+  if (shows_progress) fmt::print(stderr, "\r{:30}\r", "");
+  return deliver(
+      options, [&] { return report::rent_table(*question, answer, standard_output(options), options.all); },
+      {{options.json, [&] { return report::rent_json(*question, answer); }},
+       {options.csv, [&] { return report::rent_csv(*question, answer); }}});
+}
+
+}  // namespace
+
+Command rent_command(CLI::App& program) {
+  CLI::App& parser =
+      *program.add_subcommand("rent", "which machines to rent for a job, by a deadline or for a budget");
+  const auto options = std::make_shared<RentCommandOptions>();
+  parser.add_option("FILE", options->file, "question (YAML): a job as in a scenario, and what to rent it on")->required();
+  parser.add_option("--offers", options->overrides.offers, "offers in place of the question's: a file or a name")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  parser.add_option("--deadline", options->overrides.deadline, "in place of the question's, such as 3d12h")
+      ->type_name("TIME");
+  parser.add_option("--budget", options->overrides.budget, "in place of the question's, such as 2000CNY")
+      ->type_name("MONEY");
+  parser.add_flag("--all", options->all, "show every machine that was simulated");
+  add_output_options(parser, *options);
+  add_threads_option(parser, *options);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain rent scenarios/rent/3090-to-a100-40g.yaml\n"
+      "  foretrain rent my-job.yaml --offers my-prices.yaml --deadline 3d12h --json -\n"
+      "Offers of the catalogue: foretrain catalog offers. Machines on which the job does not fit are listed, with why.");
+  return {&parser, [options] { return rent_machines(*options); }};
+}
+
+}  // namespace foretrain::cli

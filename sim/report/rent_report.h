@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "sim/planner/rent.h"
+#include "sim/report/terminal.h"
+
+namespace foretrain::report {
+
+// What to rent, in one sentence.
+std::string rent_verdict(const RentQuestion& question, const RentAnswer& answer);
+
+// The answer for people: the verdict, what half the time would cost, the candidates with the front of time and money
+// marked, their plans, what was left out and why, buying against renting. Of many candidates those on the front and the
+// next cheapest are shown, unless all are asked for.
+std::string rent_table(const RentQuestion& question, const RentAnswer& answer, const Terminal& terminal,
+                       bool every_candidate = false);
+
+// The same for programs, every candidate; of money and hours the ranges too.
+std::string rent_json(const RentQuestion& question, const RentAnswer& answer);
+std::string rent_csv(const RentQuestion& question, const RentAnswer& answer);
+
+// "2 x lambda/a100-40g-8 (16 x a100-sxm4-40gb)".
+std::string rented(const RentQuestion& question, const RentCandidate& candidate);
+
+}  // namespace foretrain::report

@@ -1,0 +1,90 @@
+// What to rent, from outside.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+using namespace foretrain::testing;
+using nlohmann::json;
+
+TEST_CASE("the questions of the articles are answered, each by one command") {
+  for (const auto& entry : std::filesystem::directory_iterator(FORETRAIN_SOURCE_DIR "/scenarios/rent")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const std::string file = "scenarios/rent/" + entry.path().filename().string();
+    CAPTURE(file);
+    const Outcome o = run_program("rent " + file + " --json -");
+    CHECK(o.status == 0);
+    REQUIRE(!o.out.empty());
+    const json answer = json::parse(o.out);
+    CHECK(answer["best"].is_number());
+    CHECK(!answer["verdict"].get<std::string>().empty());
+    const json best = answer["candidates"][answer["best"].get<std::size_t>()];
+    CHECK(best["money"] > 0);
+    CHECK(best["pareto"] == true);
+    // The command that answers it stands in its header.
+    CHECK(contains(read_file(entry.path()), "foretrain rent " + file));
+  }
+}
+
+TEST_CASE("table, JSON and CSV say the same, for any number of threads") {
+  const std::string file = "rent scenarios/rent/t4-to-a100-40g.yaml ";
+  const Outcome one = run_program(file + "--json - --threads 1"), three = run_program(file + "--json - --threads 3");
+  CHECK(one.status == 0);
+  CHECK(one.out == three.out);
+  const json answer = json::parse(one.out);
+  const Outcome csv = run_program(file + "--csv -"), table = run_program(file);
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == static_cast<long>(answer["candidates"].size()) + 1);
+  for (const json& c : answer["candidates"]) {
+    CHECK(contains(table.out, c["offer"]["name"].get<std::string>()));
+    CHECK(contains(csv.out, c["offer"]["name"].get<std::string>()));
+  }
+  CHECK(contains(table.out, "no other is both faster and cheaper"));
+  CHECK(run_program(file + "--quiet").out.empty());
+}
+
+TEST_CASE("offers of one's own, deadline and budget come from the command line") {
+  const Folder folder;
+  write_file(folder / "mine.yaml",
+             "currency: CNY\ndate: today\nsource: a seller\noffers:\n"
+             "  - {name: card, machine: {gpu: a100-pcie-40gb, gpus: 1}, price: 5CNY/h}\n");
+  const std::string command = "rent scenarios/rent/t4-to-a100-40g.yaml --offers '" + (folder / "mine.yaml") + "' --json - ";
+  const json answer = json::parse(run_program(command + "--deadline 30d --budget 5000CNY").out);
+  CHECK(answer["candidates"].size() == 1);
+  CHECK(answer["candidates"][0]["offer"]["name"] == "mine/card");
+  CHECK(answer["deadline_h"] == 720);
+  // Nothing answers: that is an answer too.
+  const Outcome never = run_program(command + "--deadline 1min");
+  CHECK(never.status == 0);
+  CHECK(json::parse(never.out)["best"].is_null());
+  CHECK(contains(json::parse(never.out)["verdict"].get<std::string>(), "no offer finishes within"));
+}
+
+TEST_CASE("wrong questions are refused, and nothing is written") {
+  const Folder folder;
+  write_file(folder / "wrong.yaml", "base: {model: llama-2-7b}\nrent: {dedline: 3d}\n");
+  const std::string out = folder / "out.json";
+  for (const std::string& arguments :
+       {std::string("rent none.yaml"), "rent '" + (folder / "wrong.yaml") + "' --json '" + out + "'",
+        std::string("rent scenarios/rent/t4-to-a100-40g.yaml --deadline soon"),
+        std::string("rent scenarios/rent/t4-to-a100-40g.yaml --budget much"),
+        std::string("rent scenarios/rent/t4-to-a100-40g.yaml --offers nobody"), std::string("rent")}) {
+    CAPTURE(arguments);
+    const Outcome o = run_program(arguments);
+    CHECK(o.status == 2);
+    CHECK(o.out.empty());
+    CHECK(!o.err.empty());
+  }
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(contains(run_program("run scenarios/rent/t4-to-a100-40g.yaml").err, "foretrain rent"));
+}
+
+TEST_CASE("offers are a catalogue like others") {
+  const Outcome list = run_program("catalog offers");
+  CHECK(list.status == 0);
+  CHECK(contains(list.out, "idc10000"));
+  CHECK(contains(run_program("catalog offers idc10000").out, "per_month: 2800"));
+  CHECK(run_program("catalog offers nobody").status == 2);
+}
