@@ -14,7 +14,7 @@ constexpr int kMostTimesLarger = 8;
 
 std::string first_error(const Diagnostics& said) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message.english();
   }
   return "no plan is legal";
 }

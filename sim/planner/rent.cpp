@@ -35,8 +35,8 @@ std::string first_errors(const Diagnostics& said) {
   std::string text = "no plan is legal";
   for (const Diagnostic& d : said.all()) {
     // The first says that no plan is legal, the second why.
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) text = d.message;
-    if (text != said.all().front().message) break;
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) text = d.message.english();
+    if (text != said.all().front().message.english()) break;
   }
   return text;
 }

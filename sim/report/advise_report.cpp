@@ -51,7 +51,7 @@ std::string sizes_table(const Advice& a, const Terminal& terminal) {
   std::string text = table.text(terminal);
   for (const Advice::Size& size : a.sizes) {
     if (const Advice::Answer* answer = size.answer()) {
-      text += wrapped(fmt::format("  {}: {}", size.gpus, describe_plan(answer->subject)), terminal.width, 4) + "\n";
+      text += wrapped(fmt::format("  {}: {}", size.gpus, terminal.words(describe_plan(answer->subject))), terminal.width, 4) + "\n";
     }
     if (size.changed) {
       text += wrapped(fmt::format("  on {} it fits with: {}", size.gpus, fmt::join(size.changes, ", ")), terminal.width,

@@ -28,7 +28,7 @@ std::string waterfall(const CaseReport& r, const Terminal& terminal) {
     const auto cause = static_cast<Cause>(i);
     const double share = share_of(r.breakdown[cause], r.step_time);
     if (r.breakdown[cause] == Time::zero()) continue;
-    table.add({{in_words(cause)}, {duration(r.breakdown[cause])}, {percent(share)}, {step_of_waterfall(from, share)}});
+    table.add({{terminal.words(in_words(cause))}, {duration(r.breakdown[cause])}, {percent(share)}, {step_of_waterfall(from, share)}});
     from += share;
   }
   table.add({{"step"}, {duration(r.step_time)}, {"100.0 %"}, {""}});
@@ -49,7 +49,7 @@ std::string by_stage(const CaseReport& r, const Terminal& terminal) {
   }
   if (shown.empty()) return "";
   std::vector<std::string> header = {"where stages differ"};
-  for (Cause cause : shown) header.push_back(in_words(cause));
+  for (Cause cause : shown) header.push_back(terminal.words(in_words(cause)));
   TextTable table(header);
   // Neighbours that show the same stand together.
   const auto cells = [&](std::size_t stage) {
@@ -67,13 +67,13 @@ std::string by_stage(const CaseReport& r, const Terminal& terminal) {
   return "\n" + table.text(terminal);
 }
 
-std::string mostly(const HeldBy& held) {
+std::string mostly(const HeldBy& held, const Words& words) {
   std::string text;
   const double total = held.total();
   int shown = 0;
   for (const auto& [name, seconds] : held.named()) {
     if ((seconds < 0.1 * total && !text.empty()) || shown++ == 2) break;
-    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", in_words(name), 100 * seconds / total);
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", words(in_words(name)), 100 * seconds / total);
   }
   return text;
 }
@@ -84,7 +84,7 @@ std::string path(const Explanation& e, const Terminal& terminal) {
   held.align_left(3);
   for (const auto& [name, seconds] : e.path.held.named()) {
     if (seconds < 5e-4 * step) continue;
-    held.add({{in_words(name)},
+    held.add({{terminal.words(in_words(name))},
               {duration(Time::from_seconds(seconds))},
               {percent(seconds / step)},
               {bar(seconds / step, kBar)}});
@@ -99,7 +99,7 @@ std::string path(const Explanation& e, const Terminal& terminal) {
                 {percent(place.held.total() / step)},
                 {grouped(static_cast<double>(place.visits))},
                 {duration(place.longest.length())},
-                {mostly(place.held)}});
+                {mostly(place.held, terminal.words)}});
   }
   return "\n" + held.text(terminal) + "\n" + places.text(terminal);
 }
@@ -111,7 +111,7 @@ std::string faster_hardware(const Explanation& e, const Terminal& terminal) {
   std::vector<std::string> nothing, kinks;
   for (const Explanation::Faster& f : e.hardware) {
     const double saved = 1.0 - f.twice.seconds() / now;
-    const std::string name = in_words(to_string(f.rate));
+    const std::string name = terminal.words(in_words(to_string(f.rate)));
     if (std::abs(f.elasticity) < 5e-5 && std::abs(saved) < 5e-5 && std::abs(f.loss) < 5e-5) {
       nothing.push_back(name);
       continue;
@@ -189,7 +189,7 @@ std::string explain_table(const std::string& title, std::span<const Explanation>
                            terminal.width, 2),
                    Style::bold, terminal) +
             "\n";
-    text += wrapped("  " + describe_plan(r.subject), terminal.width, 4) + "\n";
+    text += wrapped("  " + terminal.words(describe_plan(r.subject)), terminal.width, 4) + "\n";
     text += waterfall(r, terminal) + by_stage(r, terminal) + path(e, terminal) + faster_hardware(e, terminal) +
             other_software(e, terminal);
   }

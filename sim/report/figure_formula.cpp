@@ -57,7 +57,7 @@ class Formulas {
   void add_time() {
     FigureFormula time{"step_time_s", "length of the critical path = sum over what held it", {}, 0, "s"};
     for (const auto& [name, seconds] : critical_path(r_).held.named()) {
-      time.inputs.push_back({std::string(name), seconds, "s", in_words(name)});
+      time.inputs.push_back({std::string(name), seconds, "s", in_words(name).english()});
       time.value += seconds;
     }
     formulas_.push_back(std::move(time));
@@ -114,7 +114,7 @@ class Formulas {
         const double gpus = r_.step.multiplicity[rank], time = exact_seconds(r_.per_class[rank][cause]);
         const std::string index = r_.per_class.size() > 1 ? std::to_string(rank) : "";
         part.inputs.push_back({"g" + index, gpus, "", fmt::format("GPUs like it, in stage {}", r_.step.stage[rank])});
-        part.inputs.push_back({"t" + index, time, "s", fmt::format("{} of each, simulated", in_words(cause))});
+        part.inputs.push_back({"t" + index, time, "s", fmt::format("{} of each, simulated", in_words(cause).english())});
         part.value += gpus * time / in_.gpus.value;
       }
       formulas_.push_back(std::move(part));
@@ -167,17 +167,16 @@ class Formulas {
           c.train.tokens / r_.tokens_per_second / 3600.0, "h");
     }
     if (!c.price) return;
-    const bool monthly = c.price->per == Case::Price::Per::month;
-    const Input price{"m", c.price->amount, c.price->currency,
-                      monthly ? "of the cluster a month" : "of the cluster an hour"};
-    const double per_hour = c.price->amount / (monthly ? 730.0 : 1.0);
-    const std::string hourly = monthly ? "m / 730 h" : "m / 1 h";
+    const Price& p = *c.price;
+    const Input price{"m", p.amount.middle(), p.currency, fmt::format("of the cluster a {}", to_string(p.per))};
+    const Input period{"p", p.period_hours(), "h", "which is so long"};
     if (r_.cost && r_.hours) {
-      add("cost.amount", fmt::format("H {}", hourly), {{"H", *r_.hours, "h", "cost.hours"}, price},
-          per_hour * *r_.hours, c.price->currency);
+      const bool as_used = !p.whole_periods && p.terms.empty() && *r_.hours >= p.minimum_hours;
+      add("cost.amount", as_used ? "H m / p" : "the cheapest of the terms for H hours at m / p",
+          {{"H", *r_.hours, "h", "cost.hours"}, price, period}, p.cost(*r_.hours).middle(), p.currency);
     }
-    add("cost.per_billion_tokens", fmt::format("1e9 / (v 3600) {}", hourly), {tokens_per_second, price},
-        per_hour * 1e9 / r_.tokens_per_second / 3600.0, c.price->currency);
+    add("cost.per_billion_tokens", "1e9 / (v 3600) m / p", {tokens_per_second, price, period},
+        p.per_hour().middle() * 1e9 / r_.tokens_per_second / 3600.0, p.currency);
   }
 
   const CaseReport& r_;

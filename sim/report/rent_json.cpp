@@ -113,7 +113,7 @@ std::string rent_csv(const RentQuestion& question, const RentAnswer& answer) {
     row.add("machines", c.machines);
     row.add("gpus", c.gpus);
     row.add("gpu", c.report ? c.report->subject.cluster.gpu.name : "");
-    row.add("plan", c.report ? describe_plan(c.report->subject) : "");
+    row.add("plan", c.report ? describe_plan(c.report->subject).english() : "");
     row.add("fits", c.report.has_value());
     row.add("step_time_s", c.report ? std::optional(exact_seconds(c.report->step_time)) : std::nullopt);
     row.add("hours", of_report(c.time.total()));

@@ -108,7 +108,7 @@ std::string plans(const RentQuestion& question, const RentAnswer& answer, const 
     const std::string in_all = between(c.money_range.low, c.money_range.high, money);
     text += wrapped(fmt::format("{:>2}   {} x {}, {} a step: {}{}; {}{}", ++number, c.gpus,
                                 c.report->subject.cluster.gpu.name, duration(c.report->step_time),
-                                describe_plan(c.report->subject), beside_training(c.time), priced(offer),
+                                terminal.words(describe_plan(c.report->subject)), beside_training(c.time), priced(offer),
                                 in_all.empty() ? "" : fmt::format("; in all {} {}", in_all, question.currency)),
                     terminal.width, 5) +
             "\n";
@@ -207,7 +207,8 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
   // Machines differ in what is taken where the question leaves it open.
   std::vector<std::pair<std::string, std::vector<std::string>>> all;
   for (const Case& c : question.cases) {
-    for (const auto& [what, description] : describe(c)) {
+    for (const Described& part_of_case : describe(c)) {
+      const std::string what = part_of_case.what.english(), description = terminal.words(part_of_case.description);
       if (what == "machine" || what == "plan") continue;
       auto part = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.first == what; });
       if (part == all.end()) part = all.insert(all.end(), {what, {}});
@@ -216,7 +217,7 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
     }
   }
   for (const auto& [what, said] : all) {
-    text += wrapped(fmt::format("  {}: {}", what, fmt::join(said, "; or ")), terminal.width, 4) + "\n";
+    text += wrapped(fmt::format("  {}: {}", terminal.words.term(what), fmt::join(said, "; or ")), terminal.width, 4) + "\n";
   }
   text += fmt::format("  work: {} tokens\n", grouped(question.cases.front().train.tokens));
   for (const ExchangeRate& rate : question.exchange) {

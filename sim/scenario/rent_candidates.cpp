@@ -119,7 +119,8 @@ class Lister {
     for (const Diagnostic& d : said.all()) {
       if (d.severity != Severity::error && d.severity != Severity::unsupported) continue;
       if (candidate.why_not.empty()) {
-        candidate.why_not = d.severity == Severity::unsupported ? d.message + " is not simulated" : d.message;
+        const std::string why = d.message.english();
+        candidate.why_not = d.severity == Severity::unsupported ? why + " is not simulated" : why;
       }
       if (said_.insert(to_string(d)).second) faults_.push_back(d);
     }
@@ -136,9 +137,9 @@ class Lister {
 
 void repeat(const Diagnostic& d, Diagnostics& diagnostics) {
   if (d.severity == Severity::unsupported) {
-    diagnostics.unsupported(d.position, d.message);
+    diagnostics.unsupported(d.position, d.message.english());
   } else {
-    diagnostics.error(d.position, d.message);
+    diagnostics.error(d.position, d.message.english());
   }
 }
 
