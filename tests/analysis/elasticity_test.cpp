@@ -65,3 +65,28 @@ TEST_CASE("what is bound by one rate has elasticity one to it") {
   subject.software.host_forward_ms = subject.software.host_backward_ms = 1000;
   CHECK(elasticity(subject, environment())[HardwareRate::host] == doctest::Approx(1.0).epsilon(0.02));
 }
+
+TEST_CASE("where the host takes just as long as the GPU, faster gains nothing and slower costs") {
+  Case subject = case_of(
+      "model: {arch: gpt, layers: 8, hidden: 2048, heads: 16, ffn: 8192, vocab: 1024}\nsoftware: megatron-lm\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 1, gpus_per_node: 1, intra: nvswitch}\n"
+      "train: {seq_len: 2048, global_batch: 4, precision: bf16}\nplan: {micro_batch: 4}");
+  subject.software.host_backward_ms = subject.software.micro_batch_overhead_ms = 0;
+  const auto time_at = [&](double forward_ms) {
+    Case c = subject;
+    c.software.host_forward_ms = forward_ms;
+    return step_time(c, environment());
+  };
+  double hidden = 0, seen = 1000;  // the longest host time that the GPU hides is between
+  while (seen - hidden > 1e-9) (time_at(0.5 * (hidden + seen)) == time_at(0) ? hidden : seen) = 0.5 * (hidden + seen);
+  subject.software.host_forward_ms = hidden;
+  const Time now = step_time(subject, environment());
+  CHECK(time_with(subject, HardwareRate::host, 1.01) == now);
+  CHECK(time_with(subject, HardwareRate::host, 1.0 / 1.01) > now);
+  const double loss =
+      std::log(time_with(subject, HardwareRate::host, 1.0 / 1.01).seconds() / now.seconds()) / std::log(1.01);
+  const double e = elasticity(subject, environment())[HardwareRate::host];
+  CHECK(e > 0);
+  CHECK(e < loss);
+  CHECK(e == doctest::Approx(0.5 * loss).epsilon(0.02));
+}
