@@ -19,6 +19,7 @@ std::vector<std::int64_t> legal_micro_batches(const Case& c) {
   for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
     if (per_rank % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers) continue;
     if (!feeds_schedule(c.plan, per_rank / b)) continue;
+    if (c.train.optimizer_in_backward && b != per_rank) continue;
     legal.push_back(b);
   }
   return legal;
@@ -91,6 +92,7 @@ std::string offload_text(const Plan& plan) {
 // Plans that keep more and more of the state off the GPU, each with what else would save memory.
 std::vector<Change> offload_changes(const Case& c) {
   std::vector<Change> changes;
+  if (!runs_on_host(c.train.optimizer) || c.train.optimizer_in_backward) return changes;
   auto add = [&](const Plan& plan) {
     Change change{offload_text(plan), c};
     change.changed.plan = plan;

@@ -48,8 +48,9 @@ class MemoryWalk {
   Bytes on_host() const { return on_host_; }
   // What must fit of the allocator's bytes.
   Bytes needed() const { return needed_; }
-  // The peak of everything else beside all the gradients: the allocator's pool keeps the blocks of freed gradients,
-  // which are too small for the large tensors of the next step.
+  // The peak of everything else beside all the gradients and, where there are logits, what layers dropped before: the
+  // allocator's pool keeps the blocks of freed gradients and of layers, which are too small for the larger tensors to
+  // come.
   Bytes pooled() const { return beside_gradients_ + memory_.always.gradients + memory_.passing_gradients(); }
   // Bytes still held once everything was given back; the static parts if the books balance.
   const MemoryParts& finish() {
@@ -73,6 +74,7 @@ class MemoryWalk {
     if (pass.kind == TaskKind::forward) {
       now_.activations += chunk.kept;
       on_host_ += chunk.offloaded;
+      dropped_ = std::max(dropped_, chunk.dropped);
       host_peak_ = std::max(host_peak_, on_host_);
       now_.logits += chunk.logits;
       note_peak();
@@ -117,14 +119,16 @@ class MemoryWalk {
     tell(when);
     if (now_.total() > peak_.total()) peak_ = now_;
     needed_ = std::max(needed_, with_fragments(now_, fragmentation_));
-    beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients);
+    const Bytes in_pool = now_.logits.value > 0 ? dropped_ : Bytes{};
+    beside_gradients_ = std::max(beside_gradients_, now_.total() - now_.gradients + in_pool);
   }
 
   const StageMemory& memory_;
   double fragmentation_;
   MemoryParts now_, peak_;
   Bytes beside_gradients_, needed_;
-  Bytes on_host_, host_peak_;  // activations
+  Bytes dropped_;                    // by the layers of a recomputed forward pass
+  Bytes on_host_, host_peak_;        // activations
   std::vector<bool> has_gradients_;  // of the chunks, since the last optimizer step
   std::optional<Running> running_;
   Observer observer_;

@@ -59,6 +59,13 @@ Simulated simulate_step(const Case& subject, const Environment& environment, con
   auto outcome = engine::simulate(step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(step, *deadlock);
   return {std::move(step), std::get<engine::Schedule>(std::move(outcome))};
+// What a paged optimizer's state gives way to, in whole bytes; nothing where all fits or that would not make it fit.
+Bytes to_page_out(const CaseReport& report) {
+  const Case& c = report.subject;
+  const StagePeak& fullest = report.memory[report.fullest];
+  if (!is_paged(c.train.optimizer) || c.plan.offload.any() || fullest.needed <= report.capacity) return {};
+  const Bytes missing{std::ceil((fullest.needed - report.capacity).value)};
+  return missing <= fullest.parts.optimizer ? missing : Bytes{};
 }
 
 void add_warnings(CaseReport& report) {
@@ -122,6 +129,12 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
     report.host_capacity = report.subject.cluster.host.dram;
   }
   report.fits = fullest->needed <= report.capacity && report.host_fits();
+  if (const Bytes paged = to_page_out(report); paged.value > 0) {
+    Case with_paging = subject;
+    with_paging.plan.offload.paged = paged;
+    with_paging.plan.offload.zero_stage = subject.plan.zero;
+    return simulate_case(with_paging, environment, options);
+  }
   add_rates(report);
   add_money(report);
   add_warnings(report);

@@ -4,6 +4,32 @@
 
 namespace foretrain {
 
+namespace {
+
+// Of the products that recompute of a layer's parts does again.
+double redone_flops_per_token(const Case& c, LayerKind kind) {
+  const Model& m = c.model;
+  const RedoneParts redone = c.plan.recompute.redone(c.software);
+  const LayerProjections p = layer_projections(m, 1);
+  const ExpertProjections e = expert_projections(m, 1, 1);
+  const auto work = [](bool runs, const Projection& projection) {
+    return runs ? 2.0 * static_cast<double>(projection.n) * static_cast<double>(projection.k) : 0.0;
+  };
+  double flops = work(redone.qkv, p.qkv) + work(redone.attention_out, p.attention_out);
+  if (redone.up_projections) {
+    const LatentProjections latent = latent_projections(m, 1);
+    flops += work(true, latent.q_up) + work(true, latent.kv_up);
+  }
+  if (!kind.experts) return flops + work(redone.mlp_in, p.mlp_in) + work(redone.mlp_out, p.mlp_out);
+  const bool shared = redone.experts || redone.shared_experts;
+  flops += work(shared, e.shared_in) + work(shared, e.shared_out);
+  const double visits = static_cast<double>(m.top_k);
+  return flops + work(redone.experts, e.router) +
+         visits * (work(redone.experts, e.expert_in) + work(redone.experts, e.expert_out));
+}
+
+}  // namespace
+
 StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   const double tokens = static_cast<double>(c.train.global_batch * c.train.seq_len);
   const ForwardFlops forward = forward_flops(c.model, tokens, c.train.seq_len);
@@ -11,21 +37,21 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   if (const Peft& peft = c.train.peft; peft.active()) {
     // Frozen weights have no gradient of their own; adapters are matrices like others.
     flops.model -= forward.layers.value + (peft.full_head ? 0.0 : forward.head.value);
-    const double adapters = layer_adapters(c.model, peft, 1, c.software.lora_merged_projections).parameters(peft.rank);
-    flops.model += 6.0 * adapters * static_cast<double>(c.model.layers) * tokens;
+    for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
+      const LayerAdapters adapters =
+          layer_adapters(c.model, peft, c.model.layer_kind(layer), 1, 1, c.software.lora_merged_projections);
+      const double met = adapters.parameters(peft.rank) +
+                         static_cast<double>(c.model.top_k) * adapters.parameters_of_expert(peft.rank);
+      flops.model += 6.0 * met * tokens;
+    }
   }
   if (c.plan.recompute.of_attention_core(c.software) && c.train.attention == AttentionKernel::standard) {
     flops.recomputed = forward.attention_core.value;
   } else if (c.plan.recompute.of_parts()) {
-    const RedoneParts redone = c.plan.recompute.redone(c.software);
-    const LayerProjections p = layer_projections(c.model, 1);
-    const auto work = [](bool runs, const Projection& projection) {
-      return runs ? 2.0 * static_cast<double>(projection.n) * static_cast<double>(projection.k) : 0.0;
-    };
-    const double per_token = work(redone.qkv, p.qkv) + work(redone.attention_out, p.attention_out) +
-                             work(redone.mlp_in, p.mlp_in) + work(redone.mlp_out, p.mlp_out);
-    flops.recomputed = per_token * tokens * static_cast<double>(c.model.layers) +
-                       (redone.core_attention ? forward.attention_core.value : 0.0);
+    for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
+      flops.recomputed += redone_flops_per_token(c, c.model.layer_kind(layer)) * tokens;
+    }
+    if (c.plan.recompute.redone(c.software).core_attention) flops.recomputed += forward.attention_core.value;
   } else {
     double layers = 0, again = 0;
     for (const StageLayout& stage : layouts) {

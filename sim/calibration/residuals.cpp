@@ -21,24 +21,6 @@ constexpr double kSmallestUnit = 1e-5;  // of a log error in the file: far below
 
 double rounded(double log_error) { return std::round(log_error / kSmallestUnit) * kSmallestUnit; }
 
-const char* name_of(Recompute::Mode mode) {
-  switch (mode) {
-    case Recompute::Mode::none:
-      return "none";
-    case Recompute::Mode::selective:
-      return "selective";
-    case Recompute::Mode::full:
-      return "full";
-    case Recompute::Mode::blocks:
-      return "blocks";
-    case Recompute::Mode::modules:
-      return "modules";
-    case Recompute::Mode::saved:
-      return "saved";
-  }
-  return "none";
-}
-
 // The columns of the file, for writing and for reading alike.
 template <class Row, class Visit>
 void for_each_column(Row& row, Visit&& visit) {
@@ -195,7 +177,7 @@ RunTraits traits_of(const Case& c) {
   if (run.nodes > 1) run.network = to_string(c.cluster.network);
   run.precision = to_string(c.train.precision);
   run.attention = to_string(c.train.attention);
-  run.recompute = name_of(c.plan.recompute.mode);
+  run.recompute = Recompute::to_string(c.plan.recompute.mode);
   run.parameters = c.model.parameters();
   run.seq_len = c.train.seq_len;
   run.tp = c.plan.tp;

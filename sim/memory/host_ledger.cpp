@@ -13,7 +13,7 @@ constexpr double kParameterBuffers = 5, kParameterBufferElements = 1e8;
 
 // Parameters of the buffers that a rank keeps its part of the state in: sub-groups, blocks, or everything at once.
 std::vector<double> buffers_of(const Case& c, const StageLayout& layout) {
-  const double held = layout.trained() / c.plan.shard_ranks();
+  const double held = sharded_parameters(layout, c.plan);
   if (c.plan.offload.zero_stage < 3) return {held};
   std::vector<double> buffers;
   if (const double group = c.software.zero3_step_group_parameters; group > 0) {
@@ -23,7 +23,7 @@ std::vector<double> buffers_of(const Case& c, const StageLayout& layout) {
     return buffers;
   }
   for (const Chunk& chunk : layout.chunks) {
-    for (const Block& block : chunk.blocks) buffers.push_back(block.trained() / c.plan.shard_ranks());
+    for (const Block& block : chunk.blocks) buffers.push_back(sharded_parameters(block, c.plan));
   }
   return buffers;
 }
@@ -40,10 +40,10 @@ RankMemory of_rank(const Case& c, const StageLayout& layout, Bytes activations) 
   const Offload& offload = c.plan.offload;
   const Software::Offload& software = c.software.offload;
   const bool rounds = software.pinned && software.pinned_rounds_up;
-  const double held = layout.trained() / c.plan.shard_ranks();
+  const double held = sharded_parameters(layout, c.plan);
   double all_weights = 0;
   for (const Chunk& chunk : layout.chunks) {
-    for (const Block& block : chunk.blocks) all_weights += offloaded_weight_bytes(c, block) / c.plan.shard_ranks();
+    for (const Block& block : chunk.blocks) all_weights += offloaded_weight_bytes(c, block);
   }
   const double on_host = held * offload.of_optimizer();
   const bool updates = offload.optimizer != Place::gpu && software.adam != Software::Offload::Adam::gpu;
@@ -70,7 +70,7 @@ RankMemory of_rank(const Case& c, const StageLayout& layout, Bytes activations) 
     rank.parts.staging_buffers += Bytes{std::min(largest * buffers, held) * (state + gradient)};
     rank.nvme += Bytes{on_host * (state + gradient)};
   } else {
-    rank.parts.optimizer = {on_host * state};
+    rank.parts.optimizer = Bytes{on_host * state} + offload.paged;
     rank.parts.gradients = {held * share * gradient};
   }
   if (offload.params == Place::nvme) {

@@ -32,6 +32,7 @@ struct StageMemory {
     Bytes last_kept;         // of `kept`: what is still there when the backward pass is at its last block
     Bytes deferred;          // held from the first half of a backward pass to the second, where they are apart
     Bytes gradients;         // taken by the chunk's first backward pass, given back by the optimizer; 0 if they stay
+    Bytes dropped;           // made and dropped by the forward pass of a layer that is recomputed
     Bytes backward_working;  // held by the backward pass of the layers
     Bytes logits;            // held at the end of the forward pass and at the start of the backward pass
     Bytes logits_kept;       // of `logits`: what stays between the two
@@ -47,12 +48,14 @@ struct StageMemory {
 std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<StageLayout>& layouts);
 
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
-Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind = {});
+Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind);
 
-// Before ZeRO shards them: bytes of a block's weights where they live on the host, of them a trained parameter's, and of
-// optimizer state a trained parameter of a stage.
+// Of a block's weights where they live on the host: a rank's part after ZeRO, and whole; and of each, those of a
+// trained parameter.
 double offloaded_weight_bytes(const Case& subject, const Block& block);
+double whole_offloaded_weight_bytes(const Case& subject, const Block& block);
 double trained_weight_bytes(const Case& subject);
+// Of optimizer state, on average a trained parameter of a stage.
 double host_state_bytes(const Case& subject, const StageLayout& layout);
 
 // The three figures a user meets.

@@ -49,6 +49,8 @@ const char* to_string(ContextParallel kind) {
       return "ring";
     case ContextParallel::all_gather:
       return "all-gather";
+    case ContextParallel::ulysses:
+      return "ulysses";
   }
   return "?";
 }
@@ -71,7 +73,8 @@ std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& tra
 
 namespace {
 
-// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Experts have a grid of their own.
+// Calls visit(coordinate, size) for every dimension of the grid, fastest-varying first. Experts have a grid of their
+// own.
 template <class Coordinates, class Visit>
 void along_order(const Plan& plan, Coordinates& c, Visit&& visit) {
   for (const std::string& dimension : plan.order) {

@@ -114,7 +114,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
     offload.params = Place::gpu;
   }
   const bool updates_on_host = offload.optimizer != Place::gpu && can.adam != Software::Offload::Adam::gpu;
-  if (updates_on_host && train.optimizer != Optimizer::adamw && train.optimizer != Optimizer::sgd) {
+  if (updates_on_host && !runs_on_host(train.optimizer)) {
     diagnostics.unsupported(at,
                             fmt::format("plan.offload.optimizer with train.optimizer={}", to_string(train.optimizer)));
   }

@@ -20,9 +20,11 @@ struct Traits {
 // 8-bit states carry an fp32 scale for every block of 256 (bitsandbytes 0.44; 2048 before); the fused kernel reads and
 // writes 14 to 18 bytes a parameter (study of measured kernels). Lion has one moment (arXiv 2302.06675), LAMB two and
 // the norms of weights and updates (arXiv 1904.00962). Adafactor keeps sums of rows and columns, less than 0.01 bytes
-// a parameter, and passes over gradient and update twice (arXiv 1804.04235). SGD is without momentum.
+// a parameter, and passes over gradient and update twice (arXiv 1804.04235). SGD is without momentum. Muon has a
+// momentum; beside its products it reads and writes weight, gradient and momentum, and the update once more
+// (github.com/ KellerJordan/Muon).
 constexpr double kEightBit = 1.0 + 4.0 / 256.0;
-constexpr std::array<Traits, 7> kTraits = {{
+constexpr std::array<Traits, 8> kTraits = {{
     {"adamw", 2, 0, 1.0, 0},
     {"adamw8bit", 2, kEightBit, 1.0, 16},
     {"paged-adamw8bit", 2, kEightBit, 1.0, 16},
@@ -30,6 +32,7 @@ constexpr std::array<Traits, 7> kTraits = {{
     {"lion", 1, 0, 5.0 / 7.0, 0},
     {"lamb", 2, 0, 10.0 / 7.0, 0},
     {"adafactor", 0, 0, 1.0, 0},
+    {"muon", 1, 0, 1.0, 0},
 }};
 
 const Traits& traits_of(Optimizer optimizer) { return kTraits[static_cast<std::size_t>(optimizer)]; }
@@ -65,9 +68,19 @@ Software::StateBytes state_bytes(const Software& software, const Train& train, i
   return state;
 }
 
-double extra_table_state_bytes(const Train& train) {
+bool is_paged(Optimizer optimizer) { return optimizer == Optimizer::paged_adamw8bit; }
+
+bool runs_on_host(Optimizer optimizer) { return optimizer == Optimizer::adamw || optimizer == Optimizer::sgd; }
+
+TableStates extra_table_states(const Software& software, const Train& train, int zero) {
+  if (train.optimizer == Optimizer::muon) {
+    Train adamw = train;
+    adamw.optimizer = Optimizer::adamw;
+    const double more = state_bytes(software, adamw, zero).optimizer - state_bytes(software, train, zero).optimizer;
+    return {more, more};
+  }
   const Traits& traits = traits_of(train.optimizer);
-  return traits.moment_bytes > 0 ? traits.moments * (4 - traits.moment_bytes) : 0;
+  return {traits.moment_bytes > 0 ? traits.moments * (4 - traits.moment_bytes) : 0, 0};
 }
 
 double optimizer_traffic_bytes(const Software& software, const Train& train, int zero) {

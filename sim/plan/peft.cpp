@@ -34,12 +34,6 @@ constexpr std::array<WeightFormat, 4> kFormats = {{
     {"int8", 1, 0.001, (1 + 2) * 2, 2, false},
 }};
 
-const WeightFormat* format_named(std::string_view name) {
-  if (name == "int4") name = "gptq";
-  const auto found = std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& f) { return name == f.name; });
-  return found == kFormats.end() ? nullptr : &*found;
-}
-
 // One linear layer by its name here or in the frameworks.
 bool* target_named(Peft::Targets& t, std::string_view name) {
   if (name.ends_with("_proj")) name.remove_suffix(5);
@@ -95,7 +89,7 @@ void read_full(MapReader& reader, Peft& peft) {
 void read_format(MapReader& reader, Peft& peft) {
   const std::optional<std::size_t> chosen = reader.choice("quant", {"none", "nf4", "nf4-dq", "int4", "gptq", "int8"});
   constexpr std::array names = {"none", "nf4", "nf4-dq", "int4", "gptq", "int8"};
-  if (chosen) peft.format = format_named(names[*chosen]);
+  if (chosen) peft.format = weight_format(names[*chosen]);
   if (peft.kind == Peft::Kind::lora && peft.format != nullptr) {
     reader.error("quant",
                  "train.peft.quant quantises frozen weights, which kind: lora leaves in 16 bits; write kind: "
@@ -104,7 +98,7 @@ void read_format(MapReader& reader, Peft& peft) {
     if (chosen) {
       reader.error("quant", "kind: qlora needs quantised weights; legal quant: nf4, nf4-dq, gptq, int8, or kind: lora");
     }
-    peft.format = format_named("nf4");
+    peft.format = weight_format("nf4");
   }
 }
 
@@ -115,6 +109,12 @@ const std::vector<std::string>& kinds() {
 
 }  // namespace
 
+const WeightFormat* weight_format(std::string_view name) {
+  if (name == "int4") name = "gptq";
+  const auto found = std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& f) { return name == f.name; });
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
 const char* to_string(Peft::Kind kind) { return kinds()[static_cast<std::size_t>(kind)].c_str(); }
 
 Peft read_peft(const Node* node, Diagnostics& diagnostics) {
@@ -124,7 +124,7 @@ Peft read_peft(const Node* node, Diagnostics& diagnostics) {
     const Node wrapped{node->position, Node::Map{{"peft", node->position, *node}}};
     const auto kind = MapReader(wrapped, diagnostics, "train").choice("peft", kinds());
     peft.kind = static_cast<Peft::Kind>(kind.value_or(0));
-    if (peft.kind == Peft::Kind::qlora) peft.format = format_named("nf4");
+    if (peft.kind == Peft::Kind::qlora) peft.format = weight_format("nf4");
     return peft;
   }
   MapReader reader(*node, diagnostics, "train.peft");
@@ -140,46 +140,74 @@ Peft read_peft(const Node* node, Diagnostics& diagnostics) {
   return peft;
 }
 
-std::vector<Projection> LayerAdapters::all() const {
-  std::vector<Projection> every;
-  for (const auto* part : {&qkv, &attention_out, &mlp_in, &mlp_out})
-    every.insert(every.end(), part->begin(), part->end());
-  return every;
+namespace {
+
+std::vector<Projection> joined(std::initializer_list<const std::vector<Projection>*> parts) {
+  std::vector<Projection> all;
+  for (const auto* part : parts) all.insert(all.end(), part->begin(), part->end());
+  return all;
 }
 
-double LayerAdapters::parameters(std::int64_t rank) const {
+double factors(const std::vector<Projection>& adapters, std::int64_t rank) {
   double sum = 0;
-  for (const Projection& p : all()) sum += static_cast<double>(p.n + p.k) * static_cast<double>(rank);
+  for (const Projection& p : adapters) sum += static_cast<double>(p.n + p.k) * static_cast<double>(rank);
   return sum;
 }
 
+void add(std::vector<Projection>& to, bool wanted, Projection p) {
+  if (wanted && p.n > 0) to.push_back(p);
+}
+
+void add_mlp(std::vector<Projection>& in, std::vector<Projection>& out, const Model& m, const Peft::Targets& t,
+             std::int64_t width, bool merged) {
+  if (width == 0) return;
+  const bool gate = m.gated && t.gate;
+  if (merged && gate && t.up) {
+    in.push_back({2 * width, m.hidden});
+  } else {
+    add(in, gate, {width, m.hidden});
+    add(in, t.up, {width, m.hidden});
+  }
+  add(out, t.down, {m.hidden, width});
+}
+
+}  // namespace
+
+std::vector<Projection> LayerAdapters::outside_experts() const {
+  return joined({&narrow, &qkv, &attention_out, &mlp_in, &mlp_out});
+}
+std::vector<Projection> LayerAdapters::of_expert() const { return joined({&expert_in, &expert_out}); }
+double LayerAdapters::parameters(std::int64_t rank) const { return factors(outside_experts(), rank); }
+double LayerAdapters::parameters_of_expert(std::int64_t rank) const { return factors(of_expert(), rank); }
+
 // The factor on the split side of a linear layer is split with it, the other is replicated (Megatron Bridge, NeMo).
-LayerAdapters layer_adapters(const Model& m, const Peft& peft, int tp, bool merged) {
+LayerAdapters layer_adapters(const Model& m, const Peft& peft, LayerKind kind, int tp, int etp, bool merged) {
   LayerAdapters adapters;
   if (!peft.active()) return adapters;
   const LayerProjections linear = layer_projections(m, tp);
   const Peft::Targets& t = peft.targets;
   const std::int64_t q = m.query_width() / tp, kv = (linear.qkv.n - q) / 2;
-  const std::int64_t f = linear.mlp_out.k;
-  const auto add = [](std::vector<Projection>& to, bool wanted, Projection p) {
-    if (wanted) to.push_back(p);
-  };
-  if (merged && (t.q || t.k || t.v)) {
+  if (m.mla) {
+    const LatentProjections latent = latent_projections(m, tp);
+    add(adapters.narrow, t.q, latent.q_down);
+    add(adapters.narrow, t.k || t.v, latent.kv_down);
+    add(adapters.qkv, t.q, latent.q_up);
+    add(adapters.qkv, t.k || t.v, latent.kv_up);
+  } else if (merged && (t.q || t.k || t.v)) {
     adapters.qkv.push_back({(t.q ? q : 0) + (t.k ? kv : 0) + (t.v ? kv : 0), m.hidden});
   } else {
     add(adapters.qkv, t.q, {q, m.hidden});
     add(adapters.qkv, t.k, {kv, m.hidden});
     add(adapters.qkv, t.v, {kv, m.hidden});
   }
-  add(adapters.attention_out, t.o, {m.hidden, q});
-  const bool gate = m.gated && t.gate;
-  if (merged && gate && t.up) {
-    adapters.mlp_in.push_back({2 * f, m.hidden});
-  } else {
-    add(adapters.mlp_in, gate, {f, m.hidden});
-    add(adapters.mlp_in, t.up, {f, m.hidden});
+  add(adapters.attention_out, t.o, linear.attention_out);
+  if (!kind.experts) {
+    add_mlp(adapters.mlp_in, adapters.mlp_out, m, t, linear.mlp_out.k, merged);
+    return adapters;
   }
-  add(adapters.mlp_out, t.down, {m.hidden, f});
+  const ExpertProjections experts = expert_projections(m, tp, etp);
+  add_mlp(adapters.mlp_in, adapters.mlp_out, m, t, experts.shared_out.k, merged);
+  add_mlp(adapters.expert_in, adapters.expert_out, m, t, experts.expert_out.k, merged);
   return adapters;
 }
 

@@ -17,6 +17,33 @@
 
 namespace foretrain {
 
+// How the logits and their loss are made.
+struct Loss {
+  enum class Kind {
+    as_framework,  // all logits of a micro-batch at a time, as the software profile says
+    // The tokens in parts, one after the other: a part's logits, its loss and all gradients that follow from it are
+    // made in the forward pass, and only that part's logits are there (Liger, arXiv 2410.10989, section 3.2).
+    chunked,
+    // One kernel makes logits in registers, and again in the backward pass: none are in memory (Cut Cross-Entropy,
+    // arXiv 2411.09009).
+    fused,
+  } kind = Kind::as_framework;
+  std::int64_t chunks = 1;
+  bool operator==(const Loss&) const = default;
+};
+
+// How linear layers of an fp8 run are made fp8. Attention, head, router, norms and the sums of gradients stay as they
+// are (NVIDIA Transformer Engine; DeepSeek-V3, arXiv 2412.19437, section 3.3).
+struct Fp8 {
+  enum class Recipe {
+    as_framework,  // as the software profile says
+    tensor,        // a scale a tensor, from the amax of steps before (delayed scaling)
+    block,         // a scale for every 128 elements of a row and of a column (DeepSeek-V3)
+  } recipe = Recipe::as_framework;
+  bool gathers_parameters = false;  // sharded weights of layers travel as fp8
+  bool operator==(const Fp8&) const = default;
+};
+
 // What is trained, independent of how it is spread.
 struct Train {
   std::int64_t seq_len = 2048;
@@ -27,9 +54,15 @@ struct Train {
   std::optional<double> gradient_bytes;  // of a gradient as reduced, where the scenario says (train.grad_reduce)
   Peft peft;
   AttentionKernel attention = AttentionKernel::flash2;
+  Loss loss;
+  Fp8 fp8;
   bool clip_gradients = true;
-  double tokens = 0.0;                                    // total work, 0 = not given
-  SourcePosition precision_position, attention_position, peft_position;  // where they were written, for messages
+  // Every block's weights are updated as soon as the backward pass has made their gradient, which is then freed (LOMO,
+  // arXiv 2306.09782; optimizer_in_bwd of torchtune).
+  bool optimizer_in_backward = false;
+  double tokens = 0.0;  // total work, 0 = not given
+  // Where they were written, for messages.
+  SourcePosition precision_position, attention_position, peft_position, fp8_position, optimizer_in_backward_position;
 };
 
 enum class PipelineSchedule {
@@ -54,6 +87,8 @@ bool goes_there_and_back(PipelineSchedule schedule);
 enum class ContextParallel {
   ring,        // passed round the group, each part beside the attention with the one before
   all_gather,  // gathered before the attention starts
+  ulysses,     // an all-to-all deals every rank some heads of the whole sequence, and another deals the output back
+               // (DeepSpeed-Ulysses, arXiv 2309.14509)
 };
 const char* to_string(ContextParallel kind);
 
@@ -68,16 +103,18 @@ struct Offload {
   double fraction = 1.0;           // of the optimizer state, or of the activations if those alone are offloaded
   // The host updates while the next step computes with weights one step old (ZeRO-Offload, section 4.3).
   bool delayed_update = false;
+  // Of the optimizer state, bytes of every rank that the driver moves to host memory and back in a step because they do
+  // not fit (paged optimizers, arXiv 2305.14314, section 3). Found by simulation, not asked for.
+  Bytes paged;
   int zero_stage = 0;  // as asked for: code that one GPU runs too, where `zero` itself shards nothing
 
   bool any() const {
-    return optimizer != Place::gpu || params != Place::gpu || gradients != Place::gpu || activations != Place::gpu;
+    return optimizer != Place::gpu || params != Place::gpu || gradients != Place::gpu || activations != Place::gpu ||
+           paged.value > 0;
   }
   // Of the optimizer state, and of the activations: 0 where they stay on the GPU.
   double of_optimizer() const { return optimizer == Place::gpu ? 0.0 : fraction; }
-  double of_activations() const {
-    return activations == Place::gpu ? 0.0 : (optimizer == Place::gpu ? fraction : 1.0);
-  }
+  double of_activations() const { return activations == Place::gpu ? 0.0 : (optimizer == Place::gpu ? fraction : 1.0); }
   bool operator==(const Offload&) const = default;
 };
 const char* to_string(Offload::Place place);
@@ -91,14 +128,17 @@ struct Plan {
   int ep = 1, etp = 1;
   Software::Experts::Dispatch expert_dispatch = Software::Experts::Dispatch::all_to_all;
   double expert_imbalance = 1.0;  // tokens of the busiest expert rank over the mean
+  // Tokens that every expert gets, over the mean: more are dropped, fewer are padded, so that no rank waits to learn
+  // how many there are (GShard, arXiv 2006.16668, section 2.2). 0: no limit.
+  double expert_capacity = 0.0;
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   bool all_forward_first = false;    // interleaved, with no more micro-batches than stages
   std::vector<std::int64_t> layers;  // of each chunk in the model's order; empty = spread evenly
   int ends_as_layers = 0;            // where they are spread: 1 = the loss counts as a layer, 2 = the embedding too
-  int zero = 0;         // 0..3; 3 is also FSDP
-  int shard_group = 0;  // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
+  int zero = 0;                      // 0..3; 3 is also FSDP
+  int shard_group = 0;               // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
   Recompute recompute;
   Offload offload;
   std::int64_t micro_batch = 1;
@@ -109,13 +149,18 @@ struct Plan {
   Overlap overlap;
 
   int gpus() const { return tp * cp * pp * dp; }
+  // Tokens that the busiest expert rank works on, over the mean.
+  double expert_load() const { return expert_capacity > 0 ? expert_capacity : expert_imbalance; }
   // Ranks that hold the same parameters and reduce their gradients together.
   int data_ranks() const { return dp * cp; }
   // Chunks that one copy of the model is cut into.
   int model_chunks() const { return schedule == PipelineSchedule::dualpipe ? pp : pp * vpp; }
   // The same for the experts' parameters.
   int expert_data_ranks() const { return tp * cp * dp / (ep * etp); }
-  int expert_shard_ranks() const { return zero == 0 ? 1 : expert_data_ranks(); }
+  int expert_shard_ranks() const {
+    if (zero == 0) return 1;
+    return shard_group > 0 ? tp * shard_group / (ep * etp) : expert_data_ranks();
+  }
   // Experts lie on the ranks like everything else, so that their parameters are sharded and reduced with the rest.
   bool experts_as_rest() const { return ep == 1 && etp == tp; }
   int shard_ranks() const { return zero == 0 ? 1 : (shard_group > 0 ? shard_group : data_ranks()); }
@@ -130,7 +175,7 @@ struct PlanRequest {
   bool micro_batch_auto = false;
   std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p, overlap_ep;
   std::optional<Software::Experts::Dispatch> expert_dispatch;
-  std::optional<double> expert_imbalance;
+  std::optional<double> expert_imbalance, expert_capacity;
   std::optional<PipelineSchedule> schedule;
   std::optional<Recompute> recompute;
   struct OffloadRequest {
@@ -167,15 +212,15 @@ std::int64_t default_global_batch(const Plan& plan);
 // where each way takes its own half.
 bool feeds_schedule(const Plan& plan, std::int64_t micro_batches);
 
-// The plan with more state in host memory: the optimizer's, then the weights too (with ZeRO-3); nullopt if the framework
-// cannot or it is there already. And with what is in host memory on NVMe drives instead.
+// The plan with more state in host memory: the optimizer's, then the weights too (with ZeRO-3); nullopt if the
+// framework cannot or it is there already. And with what is in host memory on NVMe drives instead.
 std::optional<Plan> with_more_on_host(const Plan& plan, const Software& software);
 std::optional<Plan> with_more_on_nvme(const Plan& plan, const Software& software);
 
 // Sizes that follow from a plan.
 std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)
-// Passes of layers in a step, over all stages of one pipeline and all its micro-batches. Beyond the most, a step would take
-// minutes and gigabytes to simulate, and no real run is near.
+// Passes of layers in a step, over all stages of one pipeline and all its micro-batches. Beyond the most, a step would
+// take minutes and gigabytes to simulate, and no real run is near.
 inline constexpr std::int64_t kMostLayerPasses = 1'000'000;
 std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train);
 // Layers of each of the plan's model_chunks() in the order a token meets them. Unless the plan says, they are spread
@@ -206,8 +251,8 @@ struct RankCoordinates {
 RankCoordinates coordinates(const Plan& plan, int rank);
 int rank_of(const Plan& plan, RankCoordinates c);
 
-// Where a rank sits in layers with experts: the ranks of its stage are numbered along plan.order and dealt anew, with etp
-// in the place of tp, ep in its own and what is left in the place of dp (as Megatron-Core's parallel folding does,
+// Where a rank sits in layers with experts: the ranks of its stage are numbered along plan.order and dealt anew, with
+// etp in the place of tp, ep in its own and what is left in the place of dp (as Megatron-Core's parallel folding does,
 // arXiv 2504.14960).
 struct ExpertCoordinates {
   int etp = 0, ep = 0, data = 0, pp = 0;

@@ -113,11 +113,9 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
     request.expert_dispatch = static_cast<Software::Experts::Dispatch>(*kind);
   }
   request.expert_imbalance = plan.number("expert_imbalance", config::Unit::count, {1, 1000});
+  request.expert_capacity = plan.number("capacity_factor", config::Unit::count, {0.1, 1000});
   if (const auto kind = plan.choice("cp_kind", {"ring", "all-gather", "ulysses"})) {
-    if (*kind == 2 && request.cp.value_or(1) > 1) {
-      diagnostics.unsupported(plan.position_of("cp_kind"), "plan.cp_kind=ulysses");
-    }
-    request.context = *kind == 1 ? ContextParallel::all_gather : ContextParallel::ring;
+    request.context = static_cast<ContextParallel>(*kind);
   }
   request.sequence_parallel = plan.boolean("sequence_parallel");
   request.schedule = read_schedule(plan);

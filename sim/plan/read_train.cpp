@@ -32,6 +32,35 @@ void read_work(MapReader& reader, Train& train) {
   train.tokens = tokens.value_or(samples.value_or(0.0) * epochs.value_or(1.0) * static_cast<double>(train.seq_len));
 }
 
+// loss: as-framework | fused | {chunks: N}
+Loss read_loss(MapReader& train, Diagnostics& diagnostics) {
+  const Node* node = train.node("loss");
+  if (node == nullptr || node->is_null()) return {};
+  if (!node->is_map()) {
+    const auto chosen = train.choice("loss", {"as-framework", "fused"});
+    return {chosen.value_or(0) == 1 ? Loss::Kind::fused : Loss::Kind::as_framework, 1};
+  }
+  MapReader loss(*node, diagnostics, "train.loss");
+  loss.required_text("chunks");
+  const std::int64_t chunks = loss.integer("chunks", {1, 4096}).value_or(1);
+  loss.finish();
+  return {Loss::Kind::chunked, chunks};
+}
+
+// fp8: {recipe: per-tensor | blockwise, parameter_gather: true}
+Fp8 read_fp8(MapReader& train, Diagnostics& diagnostics) {
+  const Node* node = train.node("fp8");
+  if (node == nullptr || node->is_null()) return {};
+  MapReader fp8(*node, diagnostics, "train.fp8");
+  Fp8 recipe;
+  if (const auto chosen = fp8.choice("recipe", {"as-framework", "per-tensor", "blockwise"})) {
+    recipe.recipe = static_cast<Fp8::Recipe>(*chosen);
+  }
+  recipe.gathers_parameters = fp8.boolean("parameter_gather").value_or(false);
+  fp8.finish();
+  return recipe;
+}
+
 }  // namespace
 
 std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
@@ -41,7 +70,13 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
   train.seq_len = reader.integer("seq_len", {1, 16777216}).value_or(train.seq_len);
   train.global_batch = reader.integer("global_batch", {1, 1e9}).value_or(train.global_batch);
   read_work(reader, train);
-  train.clip_gradients = reader.boolean("clip_gradients").value_or(train.clip_gradients);
+  train.optimizer_in_backward = reader.boolean("optimizer_in_backward").value_or(false);
+  // The norm of all gradients is not known before the last of them is there.
+  train.clip_gradients = reader.boolean("clip_gradients").value_or(!train.optimizer_in_backward);
+  train.optimizer_in_backward_position = reader.position_of("optimizer_in_backward");
+  train.loss = read_loss(reader, diagnostics);
+  train.fp8 = read_fp8(reader, diagnostics);
+  train.fp8_position = reader.position_of("fp8");
 
   const std::array precisions = {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8};
   if (const auto chosen =
@@ -49,13 +84,17 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
                            precisions.size(), diagnostics)) {
     train.precision = precisions[*chosen];
   }
-  const std::array optimizers = {
-      Optimizer::adamw,           Optimizer::sgd,  Optimizer::adamw8bit, Optimizer::paged_adamw8bit,
-      Optimizer::paged_adamw8bit, Optimizer::lion, Optimizer::adafactor, Optimizer::lamb};
-  if (const auto chosen = simulated_choice(
-          reader, "optimizer",
-          {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit", "lion", "adafactor", "lamb", "muon"},
-          optimizers.size(), diagnostics)) {
+  const std::array optimizers = {Optimizer::adamw,
+                                 Optimizer::sgd,
+                                 Optimizer::adamw8bit,
+                                 Optimizer::paged_adamw8bit,
+                                 Optimizer::paged_adamw8bit,
+                                 Optimizer::lion,
+                                 Optimizer::adafactor,
+                                 Optimizer::lamb,
+                                 Optimizer::muon};
+  if (const auto chosen = reader.choice("optimizer", {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit",
+                                                      "lion", "adafactor", "lamb", "muon"})) {
     train.optimizer = optimizers[*chosen];
   }
   const std::array kernels = {AttentionKernel::standard, AttentionKernel::flash1, AttentionKernel::flash1,

@@ -25,12 +25,23 @@ constexpr RedoneParts kNorms{.norms = true}, kActivation{.activation = true},
     kMlp{.mlp_in = true, .activation = true, .mlp_out = true}, kCore{.core_attention = true}, kQkv{.qkv = true},
     kAttention{.qkv = true, .core_attention = true};
 
-constexpr std::array kModules = {
-    Named{"core_attn", kCore}, Named{"attention", kCore}, Named{"layernorm", kNorms}, Named{"norm", kNorms},
-    Named{"qkv", kQkv},        Named{"att", kAttention},  Named{"mlp", kMlp},         Named{"ffn", kMlp},
-    Named{"act", kActivation}, Named{"swiglu", kActivation}};
-// Parts of layers that are not simulated in pieces.
-constexpr std::array<std::string_view, 4> kOtherModules = {"moe", "moe_act", "shared_experts", "mla_up_proj"};
+constexpr RedoneParts kExperts{.experts = true}, kExpertActivation{.expert_activation = true},
+    kSharedExperts{.shared_experts = true}, kUpProjections{.up_projections = true};
+
+constexpr std::array kModules = {Named{"core_attn", kCore},
+                                 Named{"attention", kCore},
+                                 Named{"layernorm", kNorms},
+                                 Named{"norm", kNorms},
+                                 Named{"qkv", kQkv},
+                                 Named{"att", kAttention},
+                                 Named{"mlp", kMlp},
+                                 Named{"ffn", kMlp},
+                                 Named{"act", kActivation},
+                                 Named{"swiglu", kActivation},
+                                 Named{"moe", kExperts},
+                                 Named{"moe_act", kExpertActivation},
+                                 Named{"shared_experts", kSharedExperts},
+                                 Named{"mla_up_proj", kUpProjections}};
 
 // Where everything is redone, saving an output spares the work that makes it.
 constexpr std::array kSaved = {
@@ -47,7 +58,8 @@ template <class Combine>
 RedoneParts combined(RedoneParts a, const RedoneParts& b, Combine combine) {
   for (bool RedoneParts::*part :
        {&RedoneParts::norms, &RedoneParts::qkv, &RedoneParts::core_attention, &RedoneParts::attention_out,
-        &RedoneParts::mlp_in, &RedoneParts::activation, &RedoneParts::mlp_out}) {
+        &RedoneParts::mlp_in, &RedoneParts::activation, &RedoneParts::mlp_out, &RedoneParts::up_projections,
+        &RedoneParts::experts, &RedoneParts::expert_activation, &RedoneParts::shared_experts}) {
     a.*part = combine(a.*part, b.*part);
   }
   return a;
@@ -55,14 +67,9 @@ RedoneParts combined(RedoneParts a, const RedoneParts& b, Combine combine) {
 
 template <std::size_t N>
 void check_names(MapReader& map, const char* key, const std::vector<std::string>& names,
-                 const std::array<Named, N>& table, Diagnostics& diagnostics) {
+                 const std::array<Named, N>& table) {
   for (const std::string& name : names) {
     if (find(table, name) != nullptr) continue;
-    if (key == std::string_view("modules") &&
-        std::find(kOtherModules.begin(), kOtherModules.end(), name) != kOtherModules.end()) {
-      diagnostics.unsupported(map.position_of(key), fmt::format("plan.recompute.modules={}", name));
-      continue;
-    }
     std::vector<std::string_view> legal;
     for (const Named& named : table) legal.push_back(named.name);
     map.error(key, fmt::format("plan.recompute.{}: {} is no part of a layer; legal: {}", key, config::in_quotes(name),
@@ -72,10 +79,21 @@ void check_names(MapReader& map, const char* key, const std::vector<std::string>
 
 }  // namespace
 
+const char* Recompute::to_string(Mode mode) {
+  constexpr std::array names = {"none", "selective", "full", "blocks", "modules", "saved"};
+  return names[static_cast<std::size_t>(mode)];
+}
+
 RedoneParts Recompute::redone(const Software& software) const {
   const bool stops_early = software.recompute_stops_early;
   if (mode == Mode::saved) {
-    RedoneParts parts{true, true, true, true, true, true, true};
+    RedoneParts parts{.norms = true,
+                      .qkv = true,
+                      .core_attention = true,
+                      .attention_out = true,
+                      .mlp_in = true,
+                      .activation = true,
+                      .mlp_out = true};
     for (const std::string& name : names) {
       if (const Named* spared = find(kSaved, name))
         parts = combined(parts, spared->parts, [](bool a, bool b) { return a && !b; });
@@ -110,11 +128,11 @@ std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostic
     return std::nullopt;
   }
   if (modules) {
-    check_names(recompute, "modules", *modules, kModules, diagnostics);
+    check_names(recompute, "modules", *modules, kModules);
     return Recompute{modules->empty() ? Recompute::Mode::none : Recompute::Mode::modules, 0, *modules};
   }
   if (saved) {
-    check_names(recompute, "saved", *saved, kSaved, diagnostics);
+    check_names(recompute, "saved", *saved, kSaved);
     return Recompute{saved->empty() ? Recompute::Mode::full : Recompute::Mode::saved, 0, *saved};
   }
   if (!blocks) return std::nullopt;

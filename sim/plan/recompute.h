@@ -18,9 +18,11 @@ struct RedoneParts {
   bool mlp_in = false;  // up, with gate
   bool activation = false;
   bool mlp_out = false;
+  bool up_projections = false;     // of latent attention, from the compressed vectors
+  bool experts = false;            // the whole mixture: router, exchanges, experts, shared experts
+  bool expert_activation = false;  // between the products of the experts
+  bool shared_experts = false;
 
-  bool attention() const { return qkv || core_attention || attention_out; }
-  bool mlp() const { return mlp_in || activation || mlp_out; }
   bool operator==(const RedoneParts&) const = default;
 };
 
@@ -33,6 +35,7 @@ struct Recompute {
     modules,    // of every layer the parts that are named
     saved,      // of every layer all but the outputs that are named
   };
+  static const char* to_string(Mode mode);
   Mode mode = Mode::none;
   std::int64_t blocks = 0;
   std::vector<std::string> names = {};  // of Mode::modules and Mode::saved, as written
@@ -42,9 +45,9 @@ struct Recompute {
     return mode == Mode::selective && !software.selective_is_every_other_layer;
   }
   bool of_parts() const { return mode == Mode::modules || mode == Mode::saved; }
-  // What of_parts() means: names as in Megatron-Core's recompute_modules (core_attn, mlp, layernorm ...), llm.q's
-  // options (norm, qkv, att, ffn, swiglu) and what MaxText's remat policies keep (qkv; attention: of the
-  // core; attention_out and mlp: of their last projections; mlp_in: of the first).
+  // What of_parts() means: names as in Megatron-Core's recompute_modules (core_attn, mlp, layernorm, moe, moe_act,
+  // shared_experts, mla_up_proj ...), llm.q's options (norm, qkv, att, ffn, swiglu) and what MaxText's remat policies
+  // keep (qkv; attention: of the core; attention_out and mlp: of their last projections; mlp_in: of the first).
   RedoneParts redone(const Software& software) const;
 };
 

@@ -1,6 +1,7 @@
 #include "sim/plan/stage_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/model/operators.h"
 
@@ -9,34 +10,39 @@ namespace {
 
 double size(const Projection& p) { return static_cast<double>(p.n) * static_cast<double>(p.k); }
 
-// Matrices are split over the tensor-parallel ranks; norms are replicated.
-double dense_layer_parameters_on_rank(const Model& m, int tp) {
-  double matrices = 0;
-  for (const Projection& p : layer_projections(m, tp).all()) matrices += size(p);
-  const double all_matrices = static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
-  const double biases_and_norms = static_cast<double>(m.layer_parameters()) - all_matrices;
+// The linear layers of attention and MLP, or shared experts, that one rank holds; without router and experts.
+double matrices_on_rank(const Model& m, LayerKind kind, int tp) {
+  const LayerProjections p = layer_projections(m, tp);
+  double sum = size(p.qkv) + size(p.attention_out);
   if (m.mla) {
-    for (const Projection& p : latent_projections(m, tp).all()) matrices += size(p);
+    for (const Projection& latent : latent_projections(m, tp).all()) sum += size(latent);
   }
-  return matrices + biases_and_norms / (m.family == Model::Family::gpt ? tp : 1);
+  if (!kind.experts) return sum + size(p.mlp_in) + size(p.mlp_out);
+  const ExpertProjections experts = expert_projections(m, tp, 1);
+  return sum + size(experts.shared_in) + size(experts.shared_out);
+}
+
+// Matrices are split over the tensor-parallel ranks; norms are replicated.
+double biases_and_norms_on_rank(const Model& m, int tp) {
+  const double all_matrices = static_cast<double>(m.attention_matrix_parameters() + m.mlp_matrix_parameters());
+  const double rest = static_cast<double>(m.layer_parameters()) - all_matrices;
+  return rest / (m.family == Model::Family::gpt ? tp : 1);
+}
+
+double experts_on_rank(const Model& m, const Plan& plan) {
+  const ExpertProjections p = expert_projections(m, plan.tp, plan.etp);
+  return static_cast<double>(m.experts) / plan.ep * (size(p.expert_in) + size(p.expert_out));
 }
 
 // Everything of a layer that one rank holds, with its experts apart.
 Block layer_block(const Model& m, const Plan& plan, LayerKind kind, bool recomputed) {
-  Block block{.kind = Block::Kind::layer,
-              .parameters = dense_layer_parameters_on_rank(m, plan.tp),
-              .recomputed = recomputed,
-              .layer = kind};
+  Block block{.kind = Block::Kind::layer, .recomputed = recomputed, .layer = kind};
+  block.rest.full = matrices_on_rank(m, kind, plan.tp) + biases_and_norms_on_rank(m, plan.tp);
   if (kind.experts) {
-    const LayerProjections dense = layer_projections(m, plan.tp);
-    const ExpertProjections p = expert_projections(m, plan.tp, plan.etp);
-    block.parameters +=
-        size(p.router) + size(p.shared_in) + size(p.shared_out) - size(dense.mlp_in) - size(dense.mlp_out);
-    const double experts = static_cast<double>(m.experts) / plan.ep * (size(p.expert_in) + size(p.expert_out));
-    block.parameters += experts;
-    if (!plan.experts_as_rest()) block.expert_parameters = experts;
+    block.rest.full += size(expert_projections(m, plan.tp, plan.etp).router);
+    (plan.experts_as_rest() ? block.rest : block.experts).full += experts_on_rank(m, plan);
   }
-  if (kind.predictor) block.parameters += 2.0 * static_cast<double>(m.hidden) * static_cast<double>(m.hidden) / plan.tp;
+  if (kind.predictor) block.rest.full += 2.0 * static_cast<double>(m.hidden) * static_cast<double>(m.hidden) / plan.tp;
   return block;
 }
 
@@ -48,7 +54,9 @@ void add_buckets(std::vector<GradientBucket>& buckets, const StageLayout& stage,
     const std::vector<Block>& blocks = stage.chunks[static_cast<std::size_t>(chunk)].blocks;
     for (int index = static_cast<int>(blocks.size()) - 1; index >= 0; --index) {
       const Block& block = blocks[static_cast<std::size_t>(index)];
-      open.parameters += experts ? block.expert_parameters : block.trained() - block.expert_parameters;
+      const double held = (experts ? block.experts : block.rest).trained();
+      open.parameters += held;
+      if (block.kind == Block::Kind::layer) open.of_layers += held;
       open.chunk = chunk;
       open.block = index;
       const bool last = chunk == 0 && index == 0;
@@ -79,27 +87,32 @@ bool is_recomputed(const Recompute& recompute, const Software& software, std::in
   return false;
 }
 
-// Freezes what the chunk's blocks hold so far and adds what is trained beside it: adapters, and copies of embedding and
-// head (the originals stay: modules_to_save of Hugging Face PEFT).
-void freeze(Chunk& chunk, const Model& m, const Plan& plan, const Software& software, const Peft& peft) {
-  const double adapters = layer_adapters(m, peft, plan.tp, software.lora_merged_projections).parameters(peft.rank);
-  double matrices = 0;
-  for (const Projection& p : layer_projections(m, plan.tp).all()) {
-    matrices += static_cast<double>(p.n) * static_cast<double>(p.k);
-  }
-  for (Block& block : chunk.blocks) {
-    block.frozen = block.parameters;
-    const bool full = (block.kind == Block::Kind::embedding && peft.full_embedding) ||
-                      (block.kind == Block::Kind::head && peft.full_head);
-    if (full) block.parameters *= 2;
-    if (block.kind == Block::Kind::layer) {
-      block.adapters = adapters;
-      block.parameters += adapters;
-      if (peft.format != nullptr) block.quantised = matrices;
-    } else if (block.kind == Block::Kind::head && peft.format != nullptr && software.quantises_head) {
-      block.quantised = block.frozen;
-    }
-  }
+// The block with its weights frozen, or quantised in its matrices, and what is trained beside them: adapters, and
+// copies of embedding and head (the originals stay: modules_to_save of Hugging Face PEFT).
+void freeze(Block& block, const Model& m, const Plan& plan, const Software& software, const Peft& peft) {
+  const bool in_full = (block.kind == Block::Kind::embedding && peft.full_embedding) ||
+                       (block.kind == Block::Kind::head && peft.full_head);
+  const auto freeze_all = [](Parameters& held) { held.frozen = std::exchange(held.full, 0.0); };
+  const double weights = block.rest.full;
+  freeze_all(block.rest);
+  freeze_all(block.experts);
+  if (in_full) block.rest.full = weights;
+  const auto quantise = [&](Parameters& held, double matrices) {
+    if (peft.format == nullptr) return;
+    held.frozen -= matrices;
+    held.quantised += matrices;
+  };
+  if (block.kind == Block::Kind::head && software.quantises_head) quantise(block.rest, block.rest.frozen);
+  if (block.kind != Block::Kind::layer) return;
+
+  const LayerAdapters adapters =
+      layer_adapters(m, peft, block.layer, plan.tp, plan.etp, software.lora_merged_projections);
+  block.rest.adapters += adapters.parameters(peft.rank);
+  quantise(block.rest, matrices_on_rank(m, block.layer, plan.tp));
+  if (!block.layer.experts) return;
+  Parameters& experts = plan.experts_as_rest() ? block.rest : block.experts;
+  experts.adapters += static_cast<double>(m.experts) / plan.ep * adapters.parameters_of_expert(peft.rank);
+  quantise(experts, experts_on_rank(m, plan));
 }
 
 }  // namespace
@@ -112,33 +125,36 @@ bool Chunk::has(Block::Kind kind) const {
   return std::any_of(blocks.begin(), blocks.end(), [kind](const Block& b) { return b.kind == kind; });
 }
 
-double StageLayout::parameters() const {
-  double sum = 0;
+Parameters& Parameters::operator+=(const Parameters& other) {
+  full += other.full;
+  adapters += other.adapters;
+  frozen += other.frozen;
+  quantised += other.quantised;
+  return *this;
+}
+
+Parameters StageLayout::rest() const {
+  Parameters sum;
   for (const Chunk& chunk : chunks) {
-    for (const Block& block : chunk.blocks) sum += block.parameters;
+    for (const Block& block : chunk.blocks) sum += block.rest;
   }
   return sum;
 }
 
-double StageLayout::trained() const {
-  double sum = 0;
+Parameters StageLayout::experts() const {
+  Parameters sum;
   for (const Chunk& chunk : chunks) {
-    for (const Block& block : chunk.blocks) sum += block.trained();
+    for (const Block& block : chunk.blocks) sum += block.experts;
   }
   return sum;
 }
 
-double StageLayout::expert_parameters() const {
-  double sum = 0;
-  for (const Chunk& chunk : chunks) {
-    for (const Block& block : chunk.blocks) sum += block.expert_parameters;
-  }
-  return sum;
+double sharded_parameters(const Block& block, const Plan& plan) {
+  return block.rest.trained() / plan.shard_ranks() + block.experts.trained() / plan.expert_shard_ranks();
 }
 
 double sharded_parameters(const StageLayout& layout, const Plan& plan) {
-  const double experts = layout.expert_parameters();
-  return (layout.trained() - experts) / plan.shard_ranks() + experts / plan.expert_shard_ranks();
+  return layout.rest().trained() / plan.shard_ranks() + layout.experts().trained() / plan.expert_shard_ranks();
 }
 
 std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, const Software& software,
@@ -161,7 +177,7 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
     for (int c = 0; c < plan.vpp; ++c) {
       const auto position = static_cast<std::size_t>(chunk_position(plan, {s, c}));
       Chunk chunk;
-      if (position == 0) chunk.blocks.push_back({Block::Kind::embedding, table + positions, false});
+      if (position == 0) chunk.blocks.push_back({.kind = Block::Kind::embedding, .rest = {.full = table + positions}});
       for (std::int64_t l = 0; l < layers[position]; ++l, ++of_stage) {
         const bool recomputed = is_recomputed(plan.recompute, software, of_stage);
         chunk.blocks.push_back(layer_block(model, plan, model.layer_kind(first[position] + l), recomputed));
@@ -171,16 +187,24 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
         for (std::int64_t module = 0; module < model.mtp; ++module) {
           const bool recomputed = plan.recompute.mode == Recompute::Mode::full;
           Block predictor = layer_block(model, plan, model.predictor_kind(), recomputed);
-          if (module == 0 && !ends_share_a_stage(plan)) predictor.parameters += table;
+          if (module == 0 && !ends_share_a_stage(plan)) predictor.rest.full += table;
           chunk.blocks.push_back(predictor);
         }
-        chunk.blocks.push_back({Block::Kind::head, (shares_table ? 0.0 : table) + final_norm, false});
+        const double head = shares_table ? 0.0 : table;
+        chunk.blocks.push_back({.kind = Block::Kind::head, .rest = {.full = head + final_norm}});
       }
-      if (peft.active()) freeze(chunk, model, plan, software, peft);
+      if (peft.active()) {
+        for (Block& block : chunk.blocks) freeze(block, model, plan, software, peft);
+      }
       stage.chunks.push_back(std::move(chunk));
     }
   }
   return stages;
+}
+
+double gathered_weight_bytes(const Train& train, double parameters, double of_layers) {
+  const double element = element_bytes(train.precision);
+  return (parameters - of_layers) * element + of_layers * (train.fp8.gathers_parameters ? 1.0 : element);
 }
 
 std::vector<GradientBucket> gradient_buckets(const StageLayout& stage, double gradient_bytes, double bucket_bytes) {

@@ -7,6 +7,8 @@
 
 #include "sim/engine/work_duration.h"
 #include "sim/memory/ledger.h"
+#include "sim/plan/optimizer.h"
+#include "sim/workload/optimizer_cost.h"
 #include "sim/workload/step_builder.h"
 
 namespace foretrain {
@@ -26,12 +28,6 @@ Time duration(const CollectiveCost& cost, double exposed = 1.0) {
 Time scaled(Time one, std::int64_t times) {
   constexpr std::int64_t kMost = engine::kLastInstant / 64;
   return one.ps > 0 && times > kMost / one.ps ? Time{kMost} : one * times;
-}
-
-bool same(const Block& a, const Block& b) {
-  return a.kind == b.kind && a.parameters == b.parameters && a.recomputed == b.recomputed && a.frozen == b.frozen &&
-         a.quantised == b.quantised && a.adapters == b.adapters && a.layer.index() == b.layer.index() &&
-         a.expert_parameters == b.expert_parameters;
 }
 
 bool places_alike(const Plan& a, const Plan& b) {
@@ -128,7 +124,7 @@ void PlanBounds::enter(const Plan& plan) {
       for (const Chunk& chunk : layouts_[static_cast<std::size_t>(stage)].chunks) {
         std::vector<Run>& runs = kind.chunks.emplace_back();
         for (const Block& block : chunk.blocks) {
-          if (!runs.empty() && same(runs.back().block, block)) {
+          if (!runs.empty() && runs.back().block == block) {
             ++runs.back().count;
           } else {
             runs.push_back({block, 1});
@@ -140,7 +136,7 @@ void PlanBounds::enter(const Plan& plan) {
       const auto alike = std::find_if(kinds_.begin(), kinds_.end(), [&kind](const StageKind& other) {
         const auto same_runs = [](const std::vector<Run>& a, const std::vector<Run>& b) {
           return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                            [](const Run& x, const Run& y) { return x.count == y.count && same(x.block, y.block); });
+                            [](const Run& x, const Run& y) { return x.count == y.count && x.block == y.block; });
         };
         return other.tensor == kind.tensor && other.context == kind.context &&
                std::equal(kind.chunks.begin(), kind.chunks.end(), other.chunks.begin(), other.chunks.end(), same_runs);
@@ -156,7 +152,7 @@ Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, c
   const GroupShape* group = collective.purpose == Purpose::tensor    ? kind.tensor
                             : collective.purpose == Purpose::context ? kind.context
                                                                      : nullptr;
-  if (group == nullptr) return Time::zero();
+  if (group == nullptr || collective.op == Collective::all_to_all) return Time::zero();
   const CollectiveCost cost = collective_cost(collective.op, collective.bytes, *group, cluster_, constants_);
   double exposed = collective.exposed;
   if (collective.beside.value > 0) {
@@ -305,10 +301,10 @@ PlanBounds::DataTimes PlanBounds::data_times(int stage) {
   if (plan.zero == 3) {
     for (const Chunk& chunk : layout.chunks) {
       for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
-        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return !same(*run, b); });
-        if (run->trained() > run->expert_parameters) {
+        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return b != *run; });
+        if (run->rest.trained() > 0) {
           const Time before = taken;
-          const Time one = reduction(run->trained() - run->expert_parameters);
+          const Time one = reduction(run->rest.trained());
           if (&chunk == &layout.chunks.front() && run == chunk.blocks.begin()) last = one;
           reductions += one * (end - run);
           taken += (taken - before) * (end - run - 1);
@@ -350,15 +346,17 @@ PlanBounds::DataTimes PlanBounds::data_times(int stage) {
     if (kernels_only && !after_all) times.taken_from_kernels += scaled(taken, rounds);
   }
 
-  const double element = element_bytes(case_.train.precision);
+  const auto gathered = [&](const Block& block) {
+    const double weights = block.rest.total() - block.rest.quantised;
+    return Bytes{gathered_weight_bytes(case_.train, weights, block.kind == Block::Kind::layer ? weights : 0)};
+  };
   if (plan.zero == 3 && plan.shard_ranks() > 1) {
     Time gathers;
     taken = {};
     for (const Chunk& chunk : layout.chunks) {
       for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
-        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return !same(*run, b); });
-        const CollectiveCost cost = data_cost(Purpose::shard, stage, Collective::all_gather,
-                                              {(run->parameters - run->quantised - run->expert_parameters) * element});
+        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return b != *run; });
+        const CollectiveCost cost = data_cost(Purpose::shard, stage, Collective::all_gather, gathered(*run));
         const bool thrice = run->recomputed && software.zero3_gathers_with_recompute == 3;
         const std::int64_t times_a_step = (gathers_once(case_) ? 1 : (thrice ? 3 : 2) * m) * (end - run);
         gathers += scaled(duration(cost), times_a_step);
@@ -377,9 +375,10 @@ PlanBounds::DataTimes PlanBounds::data_times(int stage) {
     double known = -1;
     for (const GradientBucket& bucket : gradient_buckets(layout, software.gradient_bytes, size)) {
       if (bucket.experts) continue;  // reduced by another group
-      if (bucket.parameters != known) {
-        known = bucket.parameters;
-        known_time = duration(data_cost(Purpose::shard, stage, Collective::all_gather, {known * element}));
+      const double bytes = gathered_weight_bytes(case_.train, bucket.parameters, bucket.of_layers);
+      if (bytes != known) {
+        known = bytes;
+        known_time = duration(data_cost(Purpose::shard, stage, Collective::all_gather, {known}));
       }
       gathers += known_time;
     }
@@ -505,11 +504,13 @@ Bytes PlanBounds::memory(const Plan& plan) {
     const auto note = [&](const MemoryParts& parts) {
       most = std::max(most, with_fragments(parts, case_.software.activation_fragmentation));
     };
-    MemoryParts stepping = memory.always;
+    MemoryParts always = memory.always;
+    if (is_paged(case_.train.optimizer)) always.optimizer = {};  // gives way where it must
+    MemoryParts stepping = always;
     stepping.optimizer_extra = memory.optimizer_extra;
     note(stepping);
     for (const Moment& moment : known->second[end]) {
-      MemoryParts now = memory.always;
+      MemoryParts now = always;
       now.gathered_parameters = memory.gathered;
       for (std::size_t c = 0; c < moment.open.size(); ++c) {
         now.activations += memory.chunks[c].kept * moment.open[c] + memory.chunks[c].deferred * moment.owed[c];

@@ -76,6 +76,7 @@ PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
   take(request.etp, over.etp);
   take(request.expert_dispatch, over.expert_dispatch);
   take(request.expert_imbalance, over.expert_imbalance);
+  take(request.expert_capacity, over.expert_capacity);
   take(request.overlap_ep, over.overlap_ep);
   take(request.zero, over.zero);
   take(request.shard_group, over.shard_group);

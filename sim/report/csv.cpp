@@ -39,7 +39,7 @@ void add_subject(CsvRow& row, const Case& c) {
   row.add("vpp", c.plan.vpp);
   row.add("dp", c.plan.dp);
   row.add("zero", c.plan.zero);
-  row.add("recompute", name_of(c.plan.recompute.mode));
+  row.add("recompute", Recompute::to_string(c.plan.recompute.mode));
   row.add("micro_batch", c.plan.micro_batch);
 }
 

@@ -46,6 +46,12 @@ Message describe_training(const Train& t) {
     parts.push_back(t.peft.format == nullptr ? adapters
                                              : message("{} over {} weights", adapters, t.peft.format->name));
   }
+  if (t.loss.kind == Loss::Kind::chunked) parts.push_back(message("loss in {} parts", t.loss.chunks));
+  if (t.loss.kind == Loss::Kind::fused) parts.push_back(message("loss without logits"));
+  if (t.optimizer_in_backward) parts.push_back(message("weights updated in the backward pass"));
+  if (t.fp8.recipe == Fp8::Recipe::tensor) parts.push_back(message("a scale a tensor"));
+  if (t.fp8.recipe == Fp8::Recipe::block) parts.push_back(message("a scale a block"));
+  if (t.fp8.gathers_parameters) parts.push_back(message("weights gathered in fp8"));
   return listed(parts);
 }
 
@@ -54,7 +60,7 @@ Message describe_recompute(const Recompute& recompute) {
   const std::string names = fmt::format("{}", fmt::join(recompute.names, ", "));
   if (recompute.mode == Recompute::Mode::modules) return message("of {}", names);
   if (recompute.mode == Recompute::Mode::saved) return message("of all but {}", names);
-  return name_of(recompute.mode);
+  return std::string(Recompute::to_string(recompute.mode));
 }
 
 Message describe_offload(const Offload& offload) {
@@ -66,6 +72,7 @@ Message describe_offload(const Offload& offload) {
   add(message("weights"), offload.params);
   add(message("gradients"), offload.gradients);
   add(message("activations"), offload.activations);
+  if (offload.paged.value > 0) parts.push_back(message("{} GiB of the optimizer paged out", gib(offload.paged)));
   Message text = listed(parts);
   if (offload.fraction < 1) text = message("{} ({} of it)", text, fmt::format("{:g}", offload.fraction));
   return offload.delayed_update ? message("{}, updated one step late", text) : text;
@@ -86,7 +93,9 @@ Message describe_plan(const Case& c) {
   if (c.model.experts > 0) {
     Message experts = message("ep {}", p.ep);
     if (p.etp > 1) experts = message("{} x etp {}", experts, p.etp);
-    parts.push_back(p.ep > 1 ? message("{} ({})", experts, to_string(p.expert_dispatch)) : experts);
+    if (p.ep > 1) experts = message("{} ({})", experts, to_string(p.expert_dispatch));
+    const std::string capacity = fmt::format("{:g}", p.expert_capacity);
+    parts.push_back(p.expert_capacity > 0 ? message("{} with capacity {}", experts, capacity) : experts);
   }
   parts.push_back(p.zero > 0 && p.shard_ranks() != p.dp ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
                                                         : message("ZeRO {}", p.zero));
@@ -142,24 +151,6 @@ Message in_words(std::string_view rate) {
                                                              {"network_latency", message("link latency")}};
   const auto found = kWords.find(rate);
   return found == kWords.end() ? Message(std::string(rate)) : found->second;
-}
-
-std::string name_of(Recompute::Mode mode) {
-  switch (mode) {
-    case Recompute::Mode::none:
-      return "none";
-    case Recompute::Mode::selective:
-      return "selective";
-    case Recompute::Mode::full:
-      return "full";
-    case Recompute::Mode::blocks:
-      return "blocks";
-    case Recompute::Mode::modules:
-      return "modules";
-    case Recompute::Mode::saved:
-      return "saved";
-  }
-  return "none";
 }
 
 std::string name_of(ErrorBar::Confidence confidence) {

@@ -26,7 +26,6 @@ Message listed(const std::vector<Message>& parts);
 Message in_words(std::string_view rate);
 
 // As written in a scenario: "none", "selective", "full".
-std::string name_of(Recompute::Mode mode);
 
 std::string name_of(ErrorBar::Confidence confidence);  // "high", "medium", "low"
 

@@ -69,14 +69,16 @@ Json cluster_json(const ClusterDescription& c) {
 
 Json recompute_json(const Recompute& recompute) {
   if (recompute.mode == Recompute::Mode::blocks) return {{"blocks", recompute.blocks}};
-  if (recompute.of_parts()) return {{name_of(recompute.mode), recompute.names}};
-  return name_of(recompute.mode);
+  if (recompute.of_parts()) return {{Recompute::to_string(recompute.mode), recompute.names}};
+  return Recompute::to_string(recompute.mode);
 }
 
 Json offload_json(const Offload& o) {
-  return {
+  Json json = {
       {"optimizer", to_string(o.optimizer)},     {"params", to_string(o.params)}, {"gradients", to_string(o.gradients)},
       {"activations", to_string(o.activations)}, {"fraction", o.fraction},        {"delayed_update", o.delayed_update}};
+  if (o.paged.value > 0) json["paged_bytes"] = o.paged.value;
+  return json;
 }
 
 }  // namespace
@@ -104,7 +106,12 @@ Json plan_json(const Case& c) {
     json["etp"] = p.etp;
     json["expert_dispatch"] = to_string(p.expert_dispatch);
     json["expert_imbalance"] = p.expert_imbalance;
+    if (p.expert_capacity > 0) json["capacity_factor"] = p.expert_capacity;
     json["overlap"]["ep"] = p.overlap.ep;
+  }
+  if (p.cp > 1) {
+    json["cp"] = p.cp;
+    json["cp_kind"] = to_string(p.context);
   }
   if (p.offload.any()) json["offload"] = offload_json(p.offload);
   return json;

@@ -21,6 +21,7 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
   }
   for (auto [key, field] : {std::pair{"tensor_parallel", &e.tensor_parallel},
                             {"grouped_kernel", &e.grouped_kernel},
+                            {"one_by_one", &e.one_by_one},
                             {"overlap", &e.overlap},
                             {"shared_overlap", &e.shared_overlap}}) {
     *field = map.boolean(key).value_or(*field);

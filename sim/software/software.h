@@ -107,14 +107,14 @@ struct Software {
   bool pipeline_overlap_interleaved = true;  // with vpp > 1 transfers run beside compute
   // The interleaved schedule with no more micro-batches than stages runs all forward passes before any backward pass.
   bool interleaved_all_forward_first = false;
-  bool tp_overlap = false;                   // default of overlap.tp
+  bool tp_overlap = false;  // default of overlap.tp
   // ZeRO-2 and -3 with pp > 1: a stage's weights are gathered in its first forward pass and stay so to the last
   // backward pass, where the gradients are scattered. Otherwise the framework cannot do it.
   bool sharded_pipeline_gathers_once = false;
   // Zero-bubble schedules: stages step without waiting for the norm of all gradients, which is checked afterwards (Qi
   // et al., arXiv 2401.10241, section 4), so that the next step starts on each stage as soon as it is through.
   bool optimizer_post_validated = false;
-  double tp_overlap_hidden = 0.84;           // share of TP collectives hidden when overlapped
+  double tp_overlap_hidden = 0.84;  // share of TP collectives hidden when overlapped
   // The backward pass of a column-parallel linear sums its input gradient beside the product for its weight gradient.
   bool tp_backward_overlap = false;
   // Context parallelism: the least share of the exchange of keys and values that stays exposed beside the attention,
@@ -130,6 +130,8 @@ struct Software {
     bool tensor_parallel = true;  // default of plan.etp: tp where that is legal; false: 1
     // One kernel for all local experts; else a library call for each, which takes call_us at least.
     bool grouped_kernel = false;
+    // One expert after the other with all its kernels, so that the backward pass has the gradients of one at a time.
+    bool one_by_one = false;
     double call_us = 9;
     // Passes over the tensor of all copies, [tokens * top_k, hidden], to bring it into the experts' order and back, and
     // the share of the bandwidth of streaming kernels that they reach: rows move one by one.
@@ -164,7 +166,9 @@ struct Software {
   std::optional<double> bf16_gradient_store_bytes;     // in bf16 runs: gradients accumulated in fp32 beside 16-bit ones
   double zero3_pipeline_extra_bytes = 0;  // ZeRO-3 with pp > 1: weights and gradients of the stage that stay unsharded
 
-  double fp8_weight_copy_bytes = 0;  // fp8 copies of a linear layer's weight kept beside it in fp8 runs
+  // fp8 copies of a linear layer's weight in fp8 runs: where there are any, products work on them, and the 16-bit
+  // weight is part of the optimizer's state.
+  double fp8_weight_copy_bytes = 0;
   // Gradients come to be in the first backward pass and go after the optimizer step (set_to_none of PyTorch), so that
   // the activations of the first micro-batch do not meet them. Otherwise they are buffers that stay.
   bool gradients_on_demand = false;
@@ -201,18 +205,18 @@ struct Software {
       gpu,         // on the GPU, the states streamed through it
     };
     Adam adam = Adam::vectorised;
-    bool pinned = true;               // copies from and to page-locked memory
-    bool pinned_rounds_up = true;     // to a power of two, as PyTorch's allocator of host memory
-    bool gradients_leave = true;      // under ZeRO-2 and 3 gradients are kept where the optimizer is
+    bool pinned = true;                // copies from and to page-locked memory
+    bool pinned_rounds_up = true;      // to a power of two, as PyTorch's allocator of host memory
+    bool gradients_leave = true;       // under ZeRO-2 and 3 gradients are kept where the optimizer is
     bool gradients_read_back = false;  // a micro-batch's gradients are added on the GPU to those already on the host
-    bool overlap_gradients = true;    // they are copied beside the backward pass
+    bool overlap_gradients = true;     // they are copied beside the backward pass
     // Every GPU copies whole blocks from host memory, where all parts are, instead of its own part for a gather.
     bool whole_blocks = false;
-    int threads_per_rank = 1;         // of the optimizer where a host has several ranks; 0 = its share of the cores
-    double stage3_pass_bytes = 0;     // of host memory a parameter, in passes beside Adam and clipping under ZeRO-3
-    bool overlap_nvme = false;        // the next part of the states is read while this one is updated
-    double host_gradient_bytes = 4;   // of a gradient in host memory: what the optimizer reads
-    double host_process_gb = 0;       // of host memory a rank takes beside all states
+    int threads_per_rank = 1;        // of the optimizer where a host has several ranks; 0 = its share of the cores
+    double stage3_pass_bytes = 0;    // of host memory a parameter, in passes beside Adam and clipping under ZeRO-3
+    bool overlap_nvme = false;       // the next part of the states is read while this one is updated
+    double host_gradient_bytes = 4;  // of a gradient in host memory: what the optimizer reads
+    double host_process_gb = 0;      // of host memory a rank takes beside all states
   };
   Offload offload;
 

@@ -34,7 +34,7 @@ std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& sh
   if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
   std::vector<Algorithm> algorithms = {Algorithm::ring};
   if (purpose == Purpose::shard || purpose == Purpose::context || purpose == Purpose::expert ||
-      purpose == Purpose::expert_tensor)
+      purpose == Purpose::expert_tensor || purpose == Purpose::expert_shard)
     return algorithms;  // gathers and scatters are rings
   if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
   if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
@@ -55,25 +55,33 @@ void add_group(Job& job, const Cluster& cluster, Purpose purpose, int stage, std
   }
 }
 
+// Ranks with the same parameters, in groups that share one copy of the sharded state, and across these.
+struct ShardPurposes {
+  Purpose shard, replica;
+};
+void add_shard_groups(Job& job, const Cluster& cluster, ShardPurposes purposes, int group, int stage,
+                      const std::vector<int>& ranks) {
+  const int count = static_cast<int>(ranks.size());
+  for (int first = 0; first < count; first += group) {
+    add_group(job, cluster, purposes.shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
+  }
+  if (group == count) return;
+  for (int member = 0; member < group; ++member) {
+    std::vector<int> replicas;
+    for (int i = member; i < count; i += group) replicas.push_back(ranks[static_cast<std::size_t>(i)]);
+    add_group(job, cluster, purposes.replica, stage, std::move(replicas));
+  }
+}
+
 void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int stage) {
   std::vector<int> ranks;
   for (int dp = 0; dp < c.plan.dp; ++dp) {
     for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
   }
   std::sort(ranks.begin(), ranks.end());
-  const int count = c.plan.data_ranks();
   add_group(job, cluster, Purpose::data, stage, ranks);
-  if (c.plan.zero == 0) return;
-  const int group = c.plan.shard_ranks();
-  for (int first = 0; first < count; first += group) {
-    add_group(job, cluster, Purpose::shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
-  }
-  if (group == count) return;
-  for (int member = 0; member < group; ++member) {
-    std::vector<int> replicas;
-    for (int i = member; i < count; i += group) replicas.push_back(ranks[static_cast<std::size_t>(i)]);
-    add_group(job, cluster, Purpose::replica, stage, std::move(replicas));
-  }
+  if (c.plan.zero > 0)
+    add_shard_groups(job, cluster, {Purpose::shard, Purpose::replica}, c.plan.shard_ranks(), stage, ranks);
 }
 
 // How the tokens of the case travel to their experts.
@@ -83,15 +91,16 @@ TokenExchange exchange_of(const Case& c) {
           .top_k = static_cast<int>(c.model.top_k)};
 }
 
-void add_exchange_group(Job& job, const Case& c, const Cluster& cluster, int stage, std::vector<int> ranks) {
+void add_exchange_group(Job& job, const Cluster& cluster, Purpose purpose, const TokenExchange& exchange, int stage,
+                        std::vector<int> ranks) {
   if (ranks.size() < 2) return;
   CommunicatorGroup group;
-  group.loads = exchange_loads(cluster, ranks, exchange_of(c));
+  group.loads = exchange_loads(cluster, ranks, exchange);
   const GroupShape shape = with_exchange(shape_of(cluster, ranks), cluster, group.loads);
-  group.kind = group_kind(Purpose::expert, Algorithm::all_to_all, stage, shape);
+  group.kind = group_kind(purpose, Algorithm::all_to_all, stage, shape);
   group.ranks = std::move(ranks);
   job.groups.push_back(std::move(group));
-  job.about.push_back({Purpose::expert, Algorithm::all_to_all, shape});
+  job.about.push_back({purpose, Algorithm::all_to_all, shape});
 }
 
 // The groups of layers with experts, all stages together.
@@ -116,7 +125,7 @@ void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
         if (plan.expert_dispatch == Software::Experts::Dispatch::all_gather)
           add_group(job, cluster, Purpose::expert, stage, std::move(ranks));
         else
-          add_exchange_group(job, c, cluster, stage, std::move(ranks));
+          add_exchange_group(job, cluster, Purpose::expert, exchange_of(c), stage, std::move(ranks));
       }
       for (int ep = 0; ep < plan.ep; ++ep) {
         std::vector<int> ranks;
@@ -130,7 +139,10 @@ void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
         std::vector<int> ranks;
         for (int d = 0; d < data; ++d) ranks.push_back(at(stage, d, ep, etp));
         std::sort(ranks.begin(), ranks.end());
-        add_group(job, cluster, Purpose::expert_data, stage, std::move(ranks));
+        add_group(job, cluster, Purpose::expert_data, stage, ranks);
+        if (plan.zero == 0) continue;
+        add_shard_groups(job, cluster, {Purpose::expert_shard, Purpose::expert_replica}, plan.expert_shard_ranks(),
+                         stage, ranks);
       }
     }
   }
@@ -185,7 +197,10 @@ Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& 
       for (int tp = 0; tp < c.plan.tp; ++tp) {
         std::vector<int> ranks;
         for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
-        add_group(job, cluster, Purpose::context, stage, std::move(ranks));
+        if (c.plan.context == ContextParallel::ulysses)
+          add_exchange_group(job, cluster, Purpose::context, {}, stage, std::move(ranks));
+        else
+          add_group(job, cluster, Purpose::context, stage, std::move(ranks));
       }
     }
     for (int tp = 0; tp < c.plan.tp; ++tp) add_data_groups(job, c, cluster, tp, stage);
@@ -203,9 +218,10 @@ Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& 
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor",        "context",     "data",      "shard",     "replica",   "expert",
-                                "expert tensor", "expert data", "forward",   "backward",  "tie",       "mirror",
-                                "to host",       "from host",   "host work", "nvme read", "nvme write"};
+  constexpr std::array names = {"tensor",    "context",       "data",        "shard",        "replica",
+                                "expert",    "expert tensor", "expert data", "expert shard", "expert replica",
+                                "forward",   "backward",      "tie",         "mirror",       "to host",
+                                "from host", "host work",     "nvme read",   "nvme write"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -349,10 +365,12 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
         std::any_of(other.uses.begin(), other.uses.end(), [&](const auto& use) { return mine[use.link]; });
     if (!shares) continue;
     isolation.always = false;
-    const bool own_data_traffic = (other.purpose == Purpose::data || other.purpose == Purpose::shard ||
-                                   other.purpose == Purpose::replica || other.purpose == Purpose::expert_data) &&
-                                  std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
-                                              [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
+    const bool own_data_traffic =
+        (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica ||
+         other.purpose == Purpose::expert_data || other.purpose == Purpose::expert_shard ||
+         other.purpose == Purpose::expert_replica) &&
+        std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
+                    [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
     // Tied embeddings and mirrored chunks are reduced after the last pass, when no layer runs on either stage.
     const bool after_the_passes = other.purpose == Purpose::tie || other.purpose == Purpose::mirror;
     if (!own_data_traffic && !after_the_passes) isolation.outside_data_traffic = false;

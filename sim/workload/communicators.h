@@ -12,18 +12,20 @@ namespace foretrain {
 
 // Why ranks communicate.
 enum class Purpose : std::uint8_t {
-  tensor,         // tensor-parallel group: activations inside a layer
-  context,        // context-parallel group: keys and values of the attention
-  data,           // data-parallel group: gradients
-  shard,          // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
-  replica,        // the same shard in every sharding group
-  expert,         // expert-parallel group: tokens to their experts and back
-  expert_tensor,  // ranks that split an expert: activations inside it
-  expert_data,    // ranks that hold the same experts: their gradients and shards
-  forward,        // pipeline: activations to the next stage {sender, receiver}
-  backward,       // pipeline: gradients to the previous stage {sender, receiver}
-  tie,            // first and last stage: gradient of the tied embedding
-  mirror,         // dualpipe: the two stages that hold the same chunks of the two copies
+  tensor,          // tensor-parallel group: activations inside a layer
+  context,         // context-parallel group: keys and values of the attention
+  data,            // data-parallel group: gradients
+  shard,           // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
+  replica,         // the same shard in every sharding group
+  expert,          // expert-parallel group: tokens to their experts and back
+  expert_tensor,   // ranks that split an expert: activations inside it
+  expert_data,     // ranks that hold the same experts: their gradients
+  expert_shard,    // of them, those that share one copy of the sharded experts
+  expert_replica,  // the same shard of the experts in every sharding group
+  forward,         // pipeline: activations to the next stage {sender, receiver}
+  backward,        // pipeline: gradients to the previous stage {sender, receiver}
+  tie,             // first and last stage: gradient of the tied embedding
+  mirror,          // dualpipe: the two stages that hold the same chunks of the two copies
   // Not communication between ranks, but work of one rank that shares links and hosts with others'.
   to_host,    // a copy from the GPU to host memory; unit: a byte
   from_host,  // and back

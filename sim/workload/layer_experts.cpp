@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/workload/adapter_cost.h"
 #include "sim/workload/layer_parts.h"
 
 namespace foretrain {
@@ -19,7 +20,7 @@ struct ExpertShape {
 ExpertShape expert_shape(const Case& c, const RankShape& s) {
   ExpertShape e;
   e.tokens = s.tokens / s.hidden_shards;
-  e.copies = e.tokens * static_cast<double>(c.model.top_k) * c.plan.expert_imbalance;
+  e.copies = e.tokens * static_cast<double>(c.model.top_k) * c.plan.expert_load();
   e.rows = e.copies * c.plan.etp;
   e.groups = static_cast<double>(c.model.experts) / c.plan.ep;
   return e;
@@ -42,26 +43,27 @@ KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_on
   return all;
 }
 
-KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass) {
+// The linear layer of every expert of the rank, and the adapters beside it: frozen weights have no gradient, quantised
+// ones are made 16 bit first.
+KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass,
+                          const std::vector<Projection>& adapters = {}) {
   const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
   const bool fp8 = s.matmul == Precision::fp8;
-  if (pass == Pass::forward) {
-    KernelList list{p.name, "gemm", grouped_product(c, s.matmul, {.m = rows, .n = p.n, .k = p.k}, e.groups)};
-    if (fp8) {
-      const double bytes = c.software.fp8_input_cast_bytes * static_cast<double>(p.k) * e.rows;
-      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {bytes}, 1)};
-    }
-    return list;
-  }
   KernelList list;
   if (pass != Pass::weight_gradient) {
-    list += {p.name, "input gradient", grouped_product(c, s.matmul, {.m = rows, .n = p.k, .k = p.n}, e.groups)};
+    const Pass way = pass == Pass::forward ? Pass::forward : Pass::backward;
+    const Gemm of_one = pass == Pass::forward ? Gemm{.m = rows, .n = p.n, .k = p.k} : Gemm{.m = rows, .n = p.k, .k = p.n};
+    list += {p.name, pass == Pass::forward ? "gemm" : "input gradient",
+             grouped_product(c, s.matmul, of_one, e.groups)};
     if (fp8) {
-      const double bytes = c.software.fp8_gradient_cast_bytes * static_cast<double>(p.n) * e.rows;
-      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {bytes}, 1)};
+      const double width = static_cast<double>(pass == Pass::forward ? p.k : p.n);
+      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {fp8_cast_bytes(c, pass) * width * e.rows}, 1)};
     }
+    list += {p.name, "dequantise", dequantise_time(c, p, way) * e.groups};
+    list += {p.name, "adapters", adapters_time(c, e.rows / e.groups, adapters, way) * e.groups};
   }
-  if (pass != Pass::input_gradient) {
+  const bool of_weight = pass == Pass::backward || pass == Pass::weight_gradient;
+  if (of_weight && !c.train.peft.active()) {
     const Gemm of_one{.m = p.n, .n = p.k, .k = rows, .accumulate = true, .output_bytes = gradient_bytes(c)};
     list += {p.name, "weight gradient", grouped_product(c, s.matmul, of_one, e.groups)};
   }
@@ -122,10 +124,32 @@ Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Sec
   return x;
 }
 
+KernelList expert_products(const Case& c, const RankShape& s, const ExpertShape& e, const ExpertProjections& p,
+                           LayerKind kind, Pass pass) {
+  const LayerAdapters adapters = adapters_of_layer(c, kind);
+  return grouped_linear(c, s, e, p.expert_in, pass, adapters.expert_in) +
+         grouped_linear(c, s, e, p.expert_out, pass, adapters.expert_out);
+}
+
 }  // namespace
 
-void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass, const KernelList& norms,
-                 Seconds attention) {
+KernelList expert_activation(const Case& c, const RankShape& s, Pass pass) {
+  const auto width = static_cast<double>(expert_projections(c.model, c.plan.tp, c.plan.etp).expert_out.k);
+  return activation(c, s, expert_shape(c, s).rows * width, pass);
+}
+
+KernelList shared_experts(const Case& c, const RankShape& s, LayerKind kind, Pass pass) {
+  if (c.model.shared_expert_ffn == 0) return {};
+  const ExpertProjections p = expert_projections(c.model, c.plan.tp, c.plan.etp);
+  const LayerAdapters adapters = adapters_of_layer(c, kind);
+  const KernelList products = linear_pass(c, s, p.shared_in, s.tokens, pass, adapters.mlp_in) +
+                              linear_pass(c, s, p.shared_out, s.tokens, pass, adapters.mlp_out);
+  if (pass == Pass::weight_gradient) return products;
+  return products + activation(c, s, s.tokens * static_cast<double>(p.shared_out.k), pass);
+}
+
+void add_experts(BlockPass& block, const Case& c, const RankShape& s, LayerKind kind, Pass pass,
+                 const KernelList& norms, Seconds attention) {
   const ExpertShape e = expert_shape(c, s);
   const ExpertProjections p = expert_projections(c.model, c.plan.tp, c.plan.etp);
   const auto hidden = static_cast<double>(c.model.hidden);
@@ -133,20 +157,14 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass,
   if (pass == Pass::weight_gradient) {
     RankShape plain = s;
     plain.matmul = s.rest;
-    KernelList products = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
-    products += linear_pass(c, plain, p.router, e.tokens, pass) + linear_pass(c, s, p.shared_in, s.tokens, pass) +
-                linear_pass(c, s, p.shared_out, s.tokens, pass);
+    const KernelList products = expert_products(c, s, e, p, kind, pass) +
+                                linear_pass(c, plain, p.router, e.tokens, pass) + shared_experts(c, s, kind, pass);
     block = block + BlockPass{{{products, {}}}, {0}, {0}};
     return;
   }
 
-  KernelList experts = grouped_linear(c, s, e, p.expert_in, pass) + grouped_linear(c, s, e, p.expert_out, pass);
-  experts += activation(c, s, e.rows * static_cast<double>(p.expert_out.k), pass);
-  KernelList shared;
-  if (c.model.shared_expert_ffn > 0) {
-    shared = linear_pass(c, s, p.shared_in, s.tokens, pass) + linear_pass(c, s, p.shared_out, s.tokens, pass) +
-             activation(c, s, s.tokens * static_cast<double>(p.shared_out.k), pass);
-  }
+  const KernelList experts = expert_products(c, s, e, p, kind, pass) + expert_activation(c, s, pass);
+  const KernelList shared = shared_experts(c, s, kind, pass);
   const KernelList first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
 
   // Two exchanges share what they may run beside: the shared experts, or all kernels of another micro-batch's layer.
@@ -164,7 +182,7 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, Pass pass,
   add({{experts, {}}});
   add(x.back);
   add({{first, {}}});
-  mixture.stall = {habits.stall_ms * 1e-3};
+  if (c.plan.expert_capacity == 0) mixture.stall = {habits.stall_ms * 1e-3};
   block = block + mixture;
   if (c.model.shared_expert_ffn > 0) add_region(block, c, s, {{shared, {}}}, {0}, hidden);
 }

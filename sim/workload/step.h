@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/cost/kernel.h"
 #include "sim/engine/task_graph.h"
 #include "sim/plan/stage_layout.h"
 #include "sim/workload/communicators.h"
@@ -37,6 +38,9 @@ struct Composition {
   Time total() const;
   Composition& operator+=(const Composition& other);
 };
+
+// Of kernels that nothing holds up.
+Composition composition_of(const KernelTime& time);
 
 enum class TaskKind : std::uint8_t {
   forward,
@@ -103,7 +107,8 @@ struct Step {
   std::vector<bool> resource_is_link;
   // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.
   std::vector<LinkKind> communicator_link_kind, tensor_link_kind, context_link_kind, expert_link_kind;
-  // Of each communicator: the bytes a ring would have each rank send for a unit of its collectives' work (1 for a ring).
+  // Of each communicator: the bytes a ring would have each rank send for a unit of its collectives' work (1 for a
+  // ring).
   std::vector<double> communicator_ring_bytes;
   std::vector<StageLayout> layouts;
   std::int64_t micro_batches = 0;

@@ -94,7 +94,8 @@ void StepBuilder::create_streams() {
   for (std::uint32_t r = 0; r < compute_.size(); ++r) {
     const auto ring = communicators_.find(r, Purpose::tensor, Algorithm::ring);
     step_.tensor_link_kind.push_back(ring ? step_.communicator_link_kind[*ring] : LinkKind::nvlink);
-    const auto context = communicators_.find(r, Purpose::context, Algorithm::ring);
+    auto context = communicators_.find(r, Purpose::context, Algorithm::ring);
+    if (!context) context = communicators_.find(r, Purpose::context, Algorithm::all_to_all);
     step_.context_link_kind.push_back(context ? step_.communicator_link_kind[*context] : LinkKind::nvlink);
     auto expert = communicators_.find(r, Purpose::expert, Algorithm::all_to_all);
     if (!expert) expert = communicators_.find(r, Purpose::expert, Algorithm::ring);
@@ -323,8 +324,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   // Issues the gather of the i-th block of this pass; it may start once the block before the one that runs has ended.
   auto gather = [&](int i) {
     const Block& block = blocks[static_cast<std::size_t>(block_at(i))];
-    const Bytes bytes = gathered_bytes(block);
-    const double element = element_bytes(case_.train.precision);
+    const Bytes bytes = gathered_bytes(block.rest, block.kind);
     const std::size_t ended = block_ends_.size();
     const PerRank after = ended > 0 && prefetches ? block_ends_[ended - 1] : PerRank{};
     const bool twice = op.pass != Pass::forward && block.recomputed && case_.software.zero3_gathers_with_recompute == 3;
@@ -332,14 +332,16 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       PerRank& ready = gathered[static_cast<std::size_t>(i)];
       ready = after;
       if (fetches) ready = fetch_parameters(block, ended > 0 ? block_ends_[ended - 1] : PerRank{}, !prefetches, op);
+      const PerRank fetched = ready;
       if (gathers && !(fetches && case_.software.offload.whole_blocks)) {
         ready = issue_collective(Purpose::shard, Collective::all_gather, bytes, TaskKind::shard_gather, ready,
                                  !prefetches, op);
       }
-      if (gathers && block.expert_parameters > 0) {
+      const Bytes of_experts = gathered_bytes(block.experts, block.kind);
+      if (gathers && of_experts.value > 0 && !(fetches && case_.software.offload.whole_blocks)) {
         gathered_experts[static_cast<std::size_t>(i)] =
-            issue_collective(Purpose::expert_data, Collective::all_gather, {block.expert_parameters * element},
-                             TaskKind::shard_gather, after, !prefetches, op);
+            issue_collective(Purpose::expert_shard, Collective::all_gather, of_experts, TaskKind::shard_gather,
+                             fetches ? fetched : after, !prefetches, op);
       }
     }
   };
@@ -407,16 +409,15 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
     if (plan.data_ranks() == 1 && gradients_leave_in(op)) {
       for (const GradientBucket& bucket : buckets_) {
         if (bucket.chunk == op.chunk && bucket.block == index) {
-          copy_gradients_out(bucket.parameters, block_span.last, op);
+          copy_gradients_out(bucket.parameters, bucket.experts, block_span.last, op);
         }
       }
     }
     if (!reduces_in(op)) continue;
     // A block without work in this pass is done when those before it are.
     if (plan.zero == 3) {
-      const double experts = block.expert_parameters;
-      if (block.trained() > experts) reduce_gradients(block.trained() - experts, false, span.last, op);
-      if (experts > 0) reduce_gradients(experts, true, span.last, op);
+      if (const double rest = block.rest.trained(); rest > 0) reduce_gradients(rest, false, span.last, op);
+      if (const double experts = block.experts.trained(); experts > 0) reduce_gradients(experts, true, span.last, op);
     } else {
       for (const GradientBucket& bucket : buckets_) {
         if (bucket.chunk != op.chunk || bucket.block != index) continue;

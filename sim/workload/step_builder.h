@@ -19,10 +19,6 @@ bool gathers_once(const Case& subject);
 // ZeRO-2 and -3 reduce after every micro-batch: a rank has nowhere to keep a whole gradient. Others, and what keeps
 // weights gathered over a pipeline's step, accumulate and reduce in the last one.
 bool reduces_every_micro_batch(const Case& subject);
-// What the optimizer does on one rank of a stage; or with `share` of the state that is updated and `gradients` of the
-// gradients that are normed, clipped and zeroed.
-Composition optimizer_work(const Case& subject, const StageLayout& layout);
-Composition optimizer_work(const Case& subject, const StageLayout& layout, double share, double gradients);
 
 // Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
 // streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
@@ -103,7 +99,7 @@ class StepBuilder {
   void finish_reductions();
   bool reduces_in(const PipelineOp& op) const;
   double bucket_bytes() const;
-  Bytes gathered_bytes(const Block& block) const;
+  Bytes gathered_bytes(const Parameters& held, Block::Kind kind) const;
   std::vector<GradientBucket> gather_buckets() const;
   void finish_step();
   PerRank gather_parameters_after_step(const PerRank& after);
@@ -113,13 +109,14 @@ class StepBuilder {
                      bool on_compute_stream = false);
   bool updates_on_host() const;
   bool gradients_leave_in(const PipelineOp& op) const;
-  void copy_gradients_out(double parameters, const PerRank& after, const PipelineOp& op);
+  void copy_gradients_out(double parameters, bool experts, const PerRank& after, const PipelineOp& op);
   PerRank fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream, const PipelineOp& op);
   double offloaded_activations(const PipelineOp& op, int block_index) const;
   bool offload_needs_blocks(const PipelineOp& op) const;
   void update_offloaded_state(TaskId norm);
   void update_on_host(const PerRank& start, const PerRank& gradients);
   void update_streamed(const PerRank& start);
+  void page_states(const PerRank& start);
 
   // step_pipeline.cpp
   void join_stages();
@@ -158,6 +155,7 @@ class StepBuilder {
   std::map<std::pair<std::uint32_t, double>, engine::CostId> host_cost_;  // per communicator and amount
   std::vector<TaskId> gradients_out_;
   std::vector<std::vector<TaskId>> step_waits_;  // per rank class
+  std::vector<TaskId> optimizer_;                // per rank class: its update on the GPU
   std::vector<TaskId> updated_;                  // per rank class: weights are back on the GPU, if they left
 
   // The stage in hand.

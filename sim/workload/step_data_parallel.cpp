@@ -2,6 +2,7 @@
 #include <limits>
 #include <vector>
 
+#include "sim/workload/optimizer_cost.h"
 #include "sim/workload/step_builder.h"
 
 namespace foretrain {
@@ -16,13 +17,13 @@ double StepBuilder::bucket_bytes() const {
   return case_.software.gradient_bucket_bytes(case_.plan.data_ranks(), case_.plan.overlap.grad_reduce);
 }
 
-// What ZeRO-3 gathers of a block beside its experts: everything that is sharded, frozen or not; quantised weights as
-// they are stored.
-Bytes StepBuilder::gathered_bytes(const Block& block) const {
+// What ZeRO-3 gathers of a block's experts, or of the rest: everything that is sharded, frozen or not; quantised
+// weights as they are stored.
+Bytes StepBuilder::gathered_bytes(const Parameters& held, Block::Kind kind) const {
   const WeightFormat* format = case_.train.peft.format;
-  const double quantised = format == nullptr ? 0 : block.quantised * format->stored_bytes;
-  return {(block.parameters - block.quantised - block.expert_parameters) * element_bytes(case_.train.precision) +
-          quantised};
+  const double quantised = format == nullptr ? 0 : held.quantised * format->stored_bytes;
+  const double rest = held.total() - held.quantised;
+  return {gathered_weight_bytes(case_.train, rest, kind == Block::Kind::layer ? rest : 0) + quantised};
 }
 
 // Whether parameters are shared with other ranks, experts or the rest.
@@ -103,18 +104,18 @@ void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRan
       if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
     }
   };
-  const Purpose shard = experts ? Purpose::expert_data : Purpose::shard;
   if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
     issue(experts ? Purpose::expert_data : Purpose::data, Collective::all_reduce, bytes);
   } else {
-    issue(shard, Collective::reduce_scatter, bytes);
-    if (!experts && plan.shard_ranks() < plan.data_ranks())
-      issue(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
+    const int shards = experts ? plan.expert_shard_ranks() : plan.shard_ranks();
+    issue(experts ? Purpose::expert_shard : Purpose::shard, Collective::reduce_scatter, bytes);
+    if (shards < (experts ? plan.expert_data_ranks() : plan.data_ranks()))
+      issue(experts ? Purpose::expert_replica : Purpose::replica, Collective::all_reduce, bytes / shards);
   }
   if (!gradients_leave_in(op)) return;
   PerRank reduced;
   for (std::uint32_t rank : ranks_) reduced.push_back(reduced_[rank]);
-  copy_gradients_out(parameters, reduced, op);
+  copy_gradients_out(parameters, experts, reduced, op);
 }
 
 // Gradients that do not hide under the backward pass are reduced when the last one has ended.
@@ -148,9 +149,9 @@ void StepBuilder::issue_parameter_gathers_before_forward() {
   // A bucket closes at its first block in forward order; blocks behind it belong to it until the next bucket's.
   const std::vector<GradientBucket> buckets = gather_buckets();
   for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-    const Bytes bytes{bucket->parameters * element_bytes(case_.train.precision)};
+    const Bytes bytes{gathered_weight_bytes(case_.train, bucket->parameters, bucket->of_layers)};
     gathered_[static_cast<std::size_t>(bucket->chunk)][static_cast<std::size_t>(bucket->block)].push_back(
-        issue_collective(bucket->experts ? Purpose::expert_data : Purpose::shard, Collective::all_gather, bytes,
+        issue_collective(bucket->experts ? Purpose::expert_shard : Purpose::shard, Collective::all_gather, bytes,
                          TaskKind::parameter_gather, {}, false, {Pass::forward, 0, bucket->chunk, false}));
   }
 }
@@ -162,9 +163,9 @@ StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& af
   PerRank last(ranks_.size());
   if (!gathers || plan.overlap.param_gather) return last;
   for (const GradientBucket& bucket : gather_buckets()) {
-    const Bytes bytes{bucket.parameters * element_bytes(case_.train.precision)};
+    const Bytes bytes{gathered_weight_bytes(case_.train, bucket.parameters, bucket.of_layers)};
     const PerRank tasks =
-        issue_collective(bucket.experts ? Purpose::expert_data : Purpose::shard, Collective::all_gather, bytes,
+        issue_collective(bucket.experts ? Purpose::expert_shard : Purpose::shard, Collective::all_gather, bytes,
                          TaskKind::parameter_gather, after, false, {Pass::forward, -1, -1, false});
     for (std::size_t r = 0; r < tasks.size(); ++r) {
       if (tasks[r].valid()) last[r] = tasks[r];
@@ -173,36 +174,15 @@ StepBuilder::PerRank StepBuilder::gather_parameters_after_step(const PerRank& af
   return last;
 }
 
-Composition optimizer_work(const Case& subject, const StageLayout& layout) {
-  const Offload& offload = subject.plan.offload;
-  return optimizer_work(subject, layout, 1.0 - offload.of_optimizer(),
-                        offload.gradients == Offload::Place::gpu ? 1.0 : 0.0);
-}
-
-Composition optimizer_work(const Case& case_, const StageLayout& layout, double share, double gradients) {
-  const Plan& plan = case_.plan;
-  const double held = sharded_parameters(layout, plan), experts = layout.expert_parameters();
-  const double traffic = optimizer_traffic_bytes(case_.software, case_.train, plan.zero);
-  // Norm, clip and zeroing pass over the gradients a rank keeps.
-  const double kept = (layout.trained() - experts) / (plan.zero >= 2 ? plan.shard_ranks() : 1) +
-                      experts / (plan.zero >= 2 ? plan.expert_shard_ranks() : 1);
-  const double clip = case_.train.clip_gradients ? case_.software.gradient_traffic_bytes * kept : 0.0;
-  Composition composition;
-  if (share <= 0 && gradients <= 0) return composition;
-  const KernelTime time = streaming_time(case_.cluster.gpu, {held * traffic * share + clip * gradients}, 20);
-  composition[Part::memory] = to_time(time.memory);
-  composition[Part::kernel_latency] = to_time(time.latency);
-  return composition;
-}
-
 void StepBuilder::finish_step() {
-  // The norm needs every gradient of every rank: a synchronisation of the whole job, as long as a tiny all-reduce.
+  // The norm needs every gradient of every rank, and so does it to know that none overflowed the range of fp16: a
+  // synchronisation of the whole job, as long as a tiny all-reduce.
   TaskId norm;
-  if (case_.train.clip_gradients && case_.plan.gpus() > 1 && !step_.staggered) {
+  const bool needs_all = case_.train.clip_gradients || case_.train.precision == Precision::fp16;
+  if (needs_all && case_.plan.gpus() > 1 && !step_.staggered) {
     norm = add_task(constant_cost(to_time(communicators_.job_wide_latency())),
                     {TaskKind::gradient_norm, false, 0, -1, -1, -1, 0});
   }
-  std::vector<TaskId> ends;
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
     const auto stage = static_cast<std::size_t>(step_.stage[rank]);
     std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
@@ -215,7 +195,7 @@ void StepBuilder::finish_step() {
     for (TaskId wait : waits) step_.graph.add_dependency(wait, norm.valid() ? norm : optimizer);
     for (TaskId tie : tied_[rank]) step_.graph.add_dependency(tie, norm.valid() ? norm : optimizer);
     if (norm.valid()) step_.graph.add_dependency(norm, optimizer);
-    ends.push_back(optimizer);
+    optimizer_.push_back(optimizer);
   }
   // What the host does once a step (logging, data, schedulers) comes when the optimizer's call has returned.
   std::vector<TaskId> returned(compute_.size());
@@ -224,7 +204,7 @@ void StepBuilder::finish_step() {
     ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
     update_offloaded_state(norm);
     PerRank optimizers;
-    for (std::uint32_t rank : ranks_) optimizers.push_back(updated_[rank].valid() ? updated_[rank] : ends[rank]);
+    for (std::uint32_t rank : ranks_) optimizers.push_back(updated_[rank].valid() ? updated_[rank] : optimizer_[rank]);
     const PerRank gathered = gather_parameters_after_step(optimizers);
     for (std::size_t r = 0; r < ranks_.size(); ++r) returned[ranks_[r]] = gathered[r];
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sim/memory/ledger.h"
+#include "sim/workload/optimizer_cost.h"
 #include "sim/workload/step_builder.h"
 
 // What leaves the GPU and comes back: ZeRO-Offload (arXiv 2101.06840), ZeRO-Infinity (arXiv 2104.07857), FSDP's CPU
@@ -75,11 +76,12 @@ bool StepBuilder::gradients_leave_in(const PipelineOp& op) const {
   return updates_on_host() && op.micro_batch == chunk_spans_[static_cast<std::size_t>(op.chunk)].last_gradients;
 }
 
-void StepBuilder::copy_gradients_out(double parameters, const PerRank& after, const PipelineOp& op) {
+void StepBuilder::copy_gradients_out(double parameters, bool experts, const PerRank& after, const PipelineOp& op) {
   const Offload& offload = case_.plan.offload;
   const bool kept_there = offload.gradients != Place::gpu;
   const double share = kept_there ? 1.0 : offload.of_optimizer();
-  const double bytes = parameters * share / case_.plan.shard_ranks() * case_.software.gradient_bytes;
+  const int shards = experts ? case_.plan.expert_shard_ranks() : case_.plan.shard_ranks();
+  const double bytes = parameters * share / shards * case_.software.gradient_bytes;
   if (bytes <= 0) return;
   const bool serial = !case_.software.offload.overlap_gradients;
   PerRank ready = after;
@@ -93,8 +95,8 @@ void StepBuilder::copy_gradients_out(double parameters, const PerRank& after, co
 // This rank's part of a block's weights comes to the GPU, over host memory if it lies on a drive.
 StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream,
                                                    const PipelineOp& op) {
-  const int parts = case_.software.offload.whole_blocks ? 1 : case_.plan.shard_ranks();
-  const double bytes = offloaded_weight_bytes(case_, block) / parts;
+  const bool whole = case_.software.offload.whole_blocks;
+  const double bytes = whole ? whole_offloaded_weight_bytes(case_, block) : offloaded_weight_bytes(case_, block);
   if (bytes <= 0) return after;
   PerRank ready = after;
   if (case_.plan.offload.params == Place::nvme) ready = issue_host(Purpose::nvme_read, bytes, {&ready}, op);
@@ -113,7 +115,7 @@ double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index)
   const auto behind = blocks.begin() + block_index + 1;
   const bool more = std::any_of(behind, blocks.end(), [](const Block& b) { return b.kind == Block::Kind::layer; });
   if (last_chunk && !more) return 0;
-  return kept_activations_of_layer(case_, block.recomputed).value * share;
+  return kept_activations_of_layer(case_, block.recomputed, block.layer).value * share;
 }
 
 bool StepBuilder::offload_needs_blocks(const PipelineOp& op) const {
@@ -130,6 +132,7 @@ void StepBuilder::update_offloaded_state(TaskId norm) {
     gradients[r] = gradients_out_[rank];
     if (gradients[r].valid()) step_waits_[rank].push_back(gradients[r]);
   }
+  if (offload.paged.value > 0) page_states(start);
   if (offload.optimizer == Place::gpu) return;
   if (updates_on_host())
     update_on_host(start, gradients);
@@ -142,7 +145,7 @@ void StepBuilder::update_offloaded_state(TaskId norm) {
 void StepBuilder::update_on_host(const PerRank& start, const PerRank& gradients) {
   const Offload& offload = case_.plan.offload;
   const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
-  const double held = layout.trained() / case_.plan.shard_ranks() * offload.of_optimizer();
+  const double held = sharded_parameters(layout, case_.plan) * offload.of_optimizer();
   const double pieces = step_pieces(case_, held), amount = held / pieces;
   const double state = host_state_bytes(case_, layout) * amount;
   const double gradient = case_.software.offload.host_gradient_bytes * amount;
@@ -179,6 +182,20 @@ void StepBuilder::update_on_host(const PerRank& start, const PerRank& gradients)
   }
 }
 
+// Pages of the state that activations pushed out come back for the update, and make room again after it.
+void StepBuilder::page_states(const PerRank& start) {
+  const double bytes = case_.plan.offload.paged.value;
+  const PipelineOp op{Pass::backward, -1, -1};
+  const PerRank here = issue_host(Purpose::from_host, bytes, {&start}, op);
+  PerRank updated;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    updated.push_back(optimizer_[ranks_[r]]);
+    step_.graph.add_dependency(here[r], updated[r]);
+  }
+  const PerRank gone = issue_host(Purpose::to_host, bytes, {&updated}, op);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(gone[r]);
+}
+
 // The GPU updates state that comes from the host and returns there, block by block through two buffers.
 void StepBuilder::update_streamed(const PerRank& start) {
   const Offload& offload = case_.plan.offload;
@@ -186,7 +203,7 @@ void StepBuilder::update_streamed(const PerRank& start) {
   double blocks = 0;
   for (const Chunk& chunk : layout.chunks) blocks += static_cast<double>(chunk.blocks.size());
   const double pieces = std::clamp(blocks, 1.0, kMostPieces);
-  const double amount = layout.trained() / case_.plan.shard_ranks() * offload.of_optimizer() / pieces;
+  const double amount = sharded_parameters(layout, case_.plan) * offload.of_optimizer() / pieces;
   const double state = amount * host_state_bytes(case_, layout);
   const double gradient = offload.gradients == Place::gpu ? 0 : amount * case_.software.offload.host_gradient_bytes;
   const Composition work = optimizer_work(case_, layout, offload.of_optimizer() / pieces, 0.0);

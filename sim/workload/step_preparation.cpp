@@ -15,6 +15,8 @@ namespace {
 constexpr double kTransferShare = 1.0;
 constexpr double kComputeShare = 1e6;
 
+}  // namespace
+
 Composition composition_of(const KernelTime& time) {
   Composition c;
   c[Part::matmul] = to_time(time.matmul);
@@ -22,8 +24,6 @@ Composition composition_of(const KernelTime& time) {
   c[Part::kernel_latency] = to_time(time.latency);
   return c;
 }
-
-}  // namespace
 
 engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, Collective op, const CollectiveCost& cost,
                                                double exposed, bool takes_sms) {

@@ -11,7 +11,7 @@ using namespace foretrain::testing;
 TEST_CASE("the critical path has no gaps, and what held it adds up to the step") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const CaseReport report = simulate_plainly(case_of(kind.yaml));
+    const CaseReport report = simulate_plainly(case_of_kind(kind));
     const CriticalPath path = critical_path(report);
     REQUIRE_FALSE(path.parts.empty());
     CHECK((path.parts.back().end - path.parts.front().begin) == report.step_time);

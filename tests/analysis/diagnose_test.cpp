@@ -76,7 +76,7 @@ TEST_CASE("a cause is found again from the speed it gives") {
 TEST_CASE("causes can be tried on every kind of plan, and keep the parts of a step together") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const std::vector<TriedChange> tried = try_changes(known_causes(), {case_of(kind.yaml), environment()}, 2);
+    const std::vector<TriedChange> tried = try_changes(known_causes(), {case_of_kind(kind), environment()}, 2);
     CHECK(tried.size() > 5);
     for (const TriedChange& t : tried) {
       CAPTURE(t.change.name);

@@ -15,20 +15,20 @@ using namespace foretrain::testing;
 
 TEST_CASE("elasticities are what a percent more or less of a rate changes") {
   std::set<std::string> kinks;
-  for (const PlanKind& kind : plan_kinds()) check_elasticities(kind.name, case_of(kind.yaml), kinks);
+  for (const PlanKind& kind : plan_kinds()) check_elasticities(kind.name, case_of_kind(kind), kinks);
   // Where the host's launches or a transfer take just as long as what they run beside.
   for (const std::string& kink : kinks) MESSAGE(kink);
   CHECK(kinks.size() <= 4);
 }
 
 TEST_CASE("a rate twice as fast makes no step slower") {
-  for (const PlanKind& kind : plan_kinds()) check_twice_as_fast(kind.name, case_of(kind.yaml));
+  for (const PlanKind& kind : plan_kinds()) check_twice_as_fast(kind.name, case_of_kind(kind));
 }
 
 TEST_CASE("all rates and fixed costs twice as fast halve the step: nothing that takes time has been forgotten") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    Setup setup{case_of(kind.yaml), environment()};
+    Setup setup{case_of_kind(kind), environment()};
     const Time before = step_time(setup.subject, setup.environment);
     for (const HardwareRate rate : all_rates()) setup = with_faster(std::move(setup), rate, 2.0);
     setup.subject.software.step_overhead_ms /= 2;
@@ -41,7 +41,7 @@ TEST_CASE("all rates and fixed costs twice as fast halve the step: nothing that 
 TEST_CASE("elasticities add up to one with the share of the fixed cost of a step") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const Case subject = case_of(kind.yaml);
+    const Case subject = case_of_kind(kind);
     const Elasticity e = elasticity(subject, environment());
     double sum = 0;
     for (const auto& [name, value] : e.named()) sum += value;

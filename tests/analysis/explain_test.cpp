@@ -26,7 +26,7 @@ const TriedChange* find(const std::vector<TriedChange>& all, const std::string& 
 TEST_CASE("a plan written out in full is the same plan") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const Case subject = case_of(kind.yaml);
+    const Case subject = case_of_kind(kind);
     const auto again = if_legal(subject);
     REQUIRE(again);
     CHECK(step_time(*again, environment()) == step_time(subject, environment()));
@@ -77,7 +77,7 @@ TEST_CASE("switches: each changes what it says, and only where it applies") {
 TEST_CASE("smaller gradients and flash attention are not slower") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const Case subject = case_of(kind.yaml);
+    const Case subject = case_of_kind(kind);
     const Time now = step_time(subject, environment());
     const auto tried = try_changes(software_switches(), {subject, environment()}, 2);
     std::set<std::string> names;

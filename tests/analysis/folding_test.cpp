@@ -9,7 +9,7 @@ using namespace foretrain::testing;
 TEST_CASE("folding symmetric ranks changes no picosecond") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const Case subject = case_of(kind.yaml);
+    const Case subject = case_of_kind(kind);
     const CaseReport folded = simulate_plainly(subject);
     const CaseReport unfolded = simulate_plainly(subject, Communicators::Folding::none);
     CHECK(folded.step_time.ps == unfolded.step_time.ps);
@@ -35,7 +35,7 @@ TEST_CASE("symmetric jobs fold to one rank a stage") {
 TEST_CASE("the breakdown of every GPU adds up to the step time exactly") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    const CaseReport report = simulate_plainly(case_of(kind.yaml));
+    const CaseReport report = simulate_plainly(case_of_kind(kind));
     CHECK(report.breakdown.total() == report.step_time);
     for (const Breakdown& rank : report.per_class) CHECK(rank.total() == report.step_time);
     for (const Breakdown& rank : report.per_class) {

@@ -89,7 +89,7 @@ TEST_CASE("recompute of parts of a layer leaves the tensors that nothing makes a
   const double tokens = 2048, h = 4096, f = 11008.0 / 2, q = 4096.0 / 2, sums = 4 * 32.0 / 2;
   const auto kept = [&c](Recompute::Mode mode, std::vector<std::string> names) {
     c.plan.recompute = {mode, 0, std::move(names)};
-    return kept_activations_of_layer(c, mode == Recompute::Mode::full).value;
+    return kept_activations_of_layer(c, mode == Recompute::Mode::full, {}).value;
   };
   using Names = std::vector<std::string>;
   const double all = kept(Recompute::Mode::none, {}), none = kept(Recompute::Mode::full, {});
@@ -261,7 +261,7 @@ TEST_CASE("kept activations of a layer, tensor by tensor") {
                            "\ncluster: {gpu: h100-sxm5-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
                            "train: {seq_len: 1024, global_batch: 8, precision: " +
                            precision + ", attention: flash2}\nplan: {micro_batch: 1}");
-    return kept_activations_of_layer(c, false).value / 1024;
+    return kept_activations_of_layer(c, false, {}).value / 1024;
   };
   const double h = 4096, f = 11008, a = 32;
   const double attention = 2 * 3 * h + 2 * h + 4 * a;
@@ -309,16 +309,24 @@ TEST_CASE("ZeRO-3 that gathers single matrices holds less of a wide layer than o
   CHECK(blocks.value > 4 * matrices.value);
 }
 
-TEST_CASE("fp8 weights kept beside the 16-bit ones add a byte a parameter of the linear layers") {
-  const auto weights = [](const std::string& precision) {
-    return simulate_plainly(case_of("model: llama-2-7b\nsoftware: llmq\nplan: {micro_batch: 1}\n"
-                                    "cluster: {gpu: h100-sxm5-80gb, gpus: 1, gpus_per_node: 1, intra: nvswitch}\n"
-                                    "train: {seq_len: 1024, global_batch: 1, precision: " +
+TEST_CASE("where products work on fp8 copies, the 16-bit weights of linear layers are the optimizer's") {
+  const auto parts = [](const std::string& precision, const std::string& plan) {
+    return simulate_plainly(case_of("model: llama-2-7b\nsoftware: llmq\nplan: {micro_batch: 1, " + plan +
+                                    "}\ncluster: {gpu: h100-sxm5-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}\n"
+                                    "train: {seq_len: 1024, global_batch: 4, precision: " +
                                     precision + "}"))
         .memory[0]
-        .parts.weights.value;
+        .parts;
   };
-  CHECK(weights("fp8") - weights("bf16") == doctest::Approx(32 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008)));
+  const double linear = 32 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008);
+  const MemoryParts fp8 = parts("fp8", "zero: 0"), bf16 = parts("bf16", "zero: 0");
+  CHECK(bf16.weights.value - fp8.weights.value == doctest::Approx(linear));
+  CHECK(fp8.optimizer.value - bf16.optimizer.value == doctest::Approx(2 * linear));
+  // They are sharded with its states, and leave with them.
+  const MemoryParts sharded = parts("fp8", "zero: 1"), offloaded = parts("fp8", "zero: 1, offload: optimizer");
+  CHECK(sharded.weights.value == fp8.weights.value);
+  CHECK(sharded.optimizer.value == doctest::Approx(fp8.optimizer.value / 4));
+  CHECK(offloaded.optimizer.value == 0);
 }
 
 TEST_CASE("a larger micro-batch never needs less memory, whatever the framework") {

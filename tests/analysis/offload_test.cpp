@@ -101,7 +101,8 @@ TEST_CASE("ZeRO-3 with weights on the host copies each of them in as often as it
   const CaseReport r = simulate_plainly(
       case_of(kSeven + kNode + "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer+params}"));
   double layers = 0, rest = 0;
-  for (const Block& block : r.step.layouts[0].chunks[0].blocks) (block.recomputed ? layers : rest) += block.parameters;
+  for (const Block& block : r.step.layouts[0].chunks[0].blocks)
+    (block.recomputed ? layers : rest) += block.parameters();
   // DeepSpeed gathers a recomputed layer three times, others twice; gradients do not come back: one micro-batch.
   REQUIRE(r.step.micro_batches == 1);
   CHECK(work_of(r, TaskKind::copy_from_host) == doctest::Approx((3 * layers + 2 * rest) * 2 / 8).epsilon(1e-9));

@@ -139,7 +139,7 @@ TEST_CASE("adapters alone are reduced; ZeRO-3 gathers everything, quantised weig
         doctest::Approx(2 * 7.0 / 8 * 2 * z3.step.layouts[0].parameters()));
   const CaseReport nf4 = simulate_plainly(case_of(kModel + kNode + training(kQlora) + sharded));
   double quantised = 0;
-  for (const Block& block : nf4.step.layouts[0].chunks[0].blocks) quantised += block.quantised;
+  for (const Block& block : nf4.step.layouts[0].chunks[0].blocks) quantised += block.rest.quantised;
   CHECK(sent_bytes(nf4.step, TaskKind::shard_gather) ==
         doctest::Approx(2 * 7.0 / 8 * (2 * (nf4.step.layouts[0].parameters() - quantised) + 0.5 * quantised)));
 }
@@ -191,7 +191,7 @@ TEST_CASE("optimizers differ in what they keep a parameter") {
   // 8-bit moments with a scale for every 256, of the embedding in fp32.
   const Case c = case_of(kModel + kCard + training("optimizer: adamw8bit") + "software: megatron-core\nplan: {}");
   const CaseReport r = simulate_plainly(c);
-  const double table = r.step.layouts[0].chunks[0].blocks[0].parameters, all = r.step.layouts[0].parameters();
+  const double table = r.step.layouts[0].chunks[0].blocks[0].parameters(), all = r.step.layouts[0].parameters();
   CHECK(r.memory[0].parts.optimizer.value == doctest::Approx((4 + 2 + 2.0 / 64) * (all - table) + 12 * table));
 }
 

@@ -118,14 +118,11 @@ TEST_CASE("a plan says how experts are spread") {
 }
 
 TEST_CASE("features that are not simulated are refused by name, all at once") {
-  const Reading r = plan(
-      "{cp: 2, cp_kind: ulysses, offload: {activations: nvme}, zeropp: true,\n"
-      " recompute: {modules: [norm, moe_act]}}");
+  const Reading r = plan("{cp: 2, offload: {activations: nvme}, zeropp: true}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.cp_kind=ulysses", "plan.offload.activations=nvme (legal: cpu)",
-                                          "plan.recompute.modules=moe_act", "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.offload.activations=nvme (legal: cpu)", "plan.zeropp"});
   CHECK(plan("auto").plan.value().automatic);
   CHECK(plan("offload: {gradients: nvme}").unsupported() ==
         std::vector<std::string>{"plan.offload.gradients=nvme (legal: cpu)"});
@@ -190,11 +187,33 @@ TEST_CASE("every key of train is read") {
 
 TEST_CASE("training features that are not simulated are refused by name, all at once") {
   const Reading r = train(
-      "{precision: nvfp4, optimizer: muon, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]}}");
+      "{precision: nvfp4, optimizer: adamw, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]}}");
   CHECK_FALSE(r.train);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"train.optimizer=muon", "train.precision=nvfp4"});
+  CHECK(names == std::vector<std::string>{"train.precision=nvfp4"});
+}
+
+TEST_CASE("how the loss is made is read") {
+  CHECK(train("{}").train.value().loss == Loss{});
+  CHECK(train("loss: fused").train.value().loss.kind == Loss::Kind::fused);
+  CHECK(train("loss: {chunks: 8}").train.value().loss == Loss{Loss::Kind::chunked, 8});
+  CHECK_FALSE(train("loss: {chunks: 0}").train);
+  CHECK_FALSE(train("loss: {}").train);
+  CHECK_FALSE(train("loss: liger").train);
+}
+
+TEST_CASE("updates in the backward pass clip no gradients unless they are told to") {
+  CHECK(train("{}").train.value().clip_gradients);
+  CHECK_FALSE(train("optimizer_in_backward: true").train.value().clip_gradients);
+  CHECK(train("{optimizer_in_backward: true, clip_gradients: true}").train.value().clip_gradients);
+}
+
+TEST_CASE("recipes of fp8 are read") {
+  CHECK(train("fp8: {recipe: blockwise}").train.value().fp8.recipe == Fp8::Recipe::block);
+  CHECK(train("fp8: {parameter_gather: true}").train.value().fp8.gathers_parameters);
+  CHECK_FALSE(train("fp8: {recipe: mx}").train);
+  CHECK_FALSE(train("fp8: {recipes: blockwise}").train);
 }
 
 TEST_CASE("adapters are read") {

@@ -342,5 +342,79 @@ TEST_CASE("experts must divide over the ranks, and the message says how") {
   CHECK(job.plan("{ep: 8, tp: 4, sequence_parallel: true}")->etp == 1);
 }
 
+TEST_CASE("a copy of the sharded state holds all experts") {
+  Job job;
+  job.model.experts = 8;
+  job.model.top_k = 2;
+  job.model.expert_ffn = 1536;
+  const auto plan = job.plan("{ep: 4, zero: 3, shard_group: 8}");
+  REQUIRE(plan);
+  CHECK(plan->shard_ranks() == 8);
+  CHECK(plan->expert_shard_ranks() == 2);
+  CHECK(plan->expert_data_ranks() == 8);
+  CHECK(contains(job.refusal("{ep: 8, zero: 3, shard_group: 4}"), "shard_group=4 must hold all experts"));
+  CHECK(contains(job.text(), "legal: 8, 16, 32"));
+}
+
+TEST_CASE("a capacity takes the place of an imbalance") {
+  Job job;
+  CHECK(contains(job.refusal("capacity_factor: 1.25"), "capacity_factor needs a model with experts"));
+  job.model.experts = 8;
+  job.model.top_k = 2;
+  job.model.expert_ffn = 1536;
+  CHECK(job.plan("{ep: 8, expert_imbalance: 1.5}")->expert_load() == 1.5);
+  CHECK(job.plan("{ep: 8, capacity_factor: 1.25}")->expert_load() == 1.25);
+  CHECK(job.warns("{ep: 8, capacity_factor: 1.25, expert_imbalance: 1.5}", "expert_imbalance has no effect"));
+}
+
+TEST_CASE("heads are dealt to whole ranks") {
+  Job job;  // 32 heads, 8 key-value heads
+  CHECK(job.plan("{cp: 8, cp_kind: ulysses}")->context == ContextParallel::ulysses);
+  CHECK(job.plan("{cp: 16, cp_kind: ulysses}"));
+  CHECK(job.plan("{tp: 8, cp: 4, cp_kind: ulysses}"));
+  job.model.heads = 24;
+  CHECK(contains(
+      job.refusal("{cp: 16, cp_kind: ulysses}"),
+      "cp=16 with cp_kind ulysses deals out the 24 heads (kv_heads 8) that tp=1 leaves a rank; legal cp: 1, 2, "
+      "4, 8, 24"));
+  // A ring takes any even split of the sequence, however many heads there are.
+  CHECK(job.plan("{cp: 16, cp_kind: ring}"));
+}
+
+TEST_CASE("windows are not passed round a ring") {
+  Job job;
+  job.model.window = 512;
+  CHECK(job.plan("{cp: 4}")->context == ContextParallel::all_gather);
+  CHECK(contains(job.text(), "cp_kind is taken as all-gather"));
+  CHECK(job.plan("{cp: 4, cp_kind: ulysses}"));
+  CHECK(contains(job.refusal("{cp: 4, cp_kind: ring}"), "legal: all-gather, ulysses"));
+}
+
+TEST_CASE("an update in the backward pass needs the whole gradient there") {
+  Job job;
+  job.train.optimizer_in_backward = true;
+  job.train.clip_gradients = false;
+  job.train.global_batch = 32;
+  CHECK(job.plan("{micro_batch: 1}"));
+  CHECK(contains(job.refusal("{micro_batch: 1, pp: 2}"), "legal: pp=1"));
+  job.train.global_batch = 64;
+  CHECK(contains(job.refusal("{micro_batch: 1}"),
+                 "global_batch=64 makes 2 of them; legal: global_batch: 32, or "
+                 "micro_batch: 2"));
+  job.train.global_batch = 32;
+  job.train.clip_gradients = true;
+  CHECK(contains(job.refusal("{micro_batch: 1}"), "legal: clip_gradients: false"));
+}
+
+TEST_CASE("a recipe of fp8 needs fp8, and modules a model that has them") {
+  Job job;
+  job.train.fp8.recipe = Fp8::Recipe::block;
+  CHECK(contains(job.refusal("{}"), "train.fp8 is a recipe of precision fp8, and precision is bf16"));
+  job.train.fp8 = {};
+  CHECK(contains(job.refusal("recompute: {modules: [moe_act]}"), "experts (moe, moe_act)"));
+  CHECK(contains(job.refusal("recompute: {modules: [shared_experts]}"), "shared experts (shared_experts)"));
+  CHECK(contains(job.refusal("recompute: {modules: [mla_up_proj]}"), "latent attention (mla_up_proj)"));
+}
+
 }  // namespace
 }  // namespace foretrain

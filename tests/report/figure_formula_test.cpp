@@ -15,7 +15,7 @@ using namespace foretrain::testing;
 TEST_CASE("formulas give the figures that are printed") {
   for (const PlanKind& kind : plan_kinds()) {
     CAPTURE(kind.name);
-    Case subject = case_of(kind.yaml);
+    Case subject = case_of_kind(kind);
     subject.price = Case::Price{12000, "CNY", Case::Price::Per::month};
     subject.train.tokens = 1e9;
     const CaseReport report = simulate_plainly(subject);

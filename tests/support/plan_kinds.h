@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "tests/support/cases.h"
 
 // Every kind of plan that is simulated, on a small model: what must hold for all of them is tested on these.
 namespace foretrain::testing {
@@ -39,10 +42,22 @@ inline const std::string kLatent =
     "expert_ffn: 1024, shared_expert_ffn: 1024, first_dense_layers: 1, mtp: 1, "
     "mla: {q_lora: 512, kv_lora: 256, qk_nope: 64, qk_rope: 32, v: 64}}\nsoftware: megatron-core\n";
 
+inline const std::string kSparse =
+    "model: {arch: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 4, vocab: 32000, experts: 16, top_k: 2, "
+    "expert_ffn: 1408}\n";
+inline const std::string kSparseForFsdp = kSparse + "software: torch-fsdp\n";
+
 struct PlanKind {
   std::string name;
   std::string yaml;
+  std::function<void(Case&)> change = {};  // of what a scenario cannot say
 };
+
+inline Case case_of_kind(const PlanKind& kind) {
+  Case c = case_of(kind.yaml);
+  if (kind.change) kind.change(c);
+  return c;
+}
 
 inline const std::vector<PlanKind>& plan_kinds() {
   static const std::vector<PlanKind> kinds = {
@@ -162,6 +177,75 @@ inline const std::vector<PlanKind>& plan_kinds() {
        small_llama("llmq") + "cluster: {gpu: rtx4090-24gb, gpus: 4, gpus_per_node: 4, intra: pcie, p2p: false}\n" +
            train(16) +
            "plan: {zero: 3, micro_batch: 1, offload: {optimizer: cpu, params: cpu, gradients: cpu, activations: cpu}}"},
+      {"heads dealt out over nodes, with tensor parallelism",
+       small_llama("megatron-core") + a100_nodes(2, 8) + train(8) +
+           "plan: {tp: 2, cp: 4, cp_kind: ulysses, sequence_parallel: true, zero: 1, micro_batch: 1}"},
+      {"heads dealt out, more ranks than key-value heads, parts redone",
+       small_llama("megatron-core") + a100_nodes(2, 4) + train(8) +
+           "plan: {cp: 16, cp_kind: ulysses, recompute: {modules: [core_attn, mlp]}, micro_batch: 1}"},
+      {"a window and context parallelism",
+       "model: {arch: llama, layers: 4, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000, window: 128}\n"
+       "software: megatron-core\n" +
+           kA100Node + train(8) + "plan: {cp: 4, micro_batch: 1}"},
+      {"adapters of experts and of latent attention",
+       "model: {arch: moe, layers: 6, hidden: 2048, heads: 16, ffn: 8192, vocab: 32000, experts: 32, top_k: 4, "
+       "expert_ffn: 1024, shared_expert_ffn: 1024, first_dense_layers: 1, "
+       "mla: {q_lora: 512, kv_lora: 256, qk_nope: 64, qk_rope: 32, v: 64}}\nsoftware: megatron-core\n" +
+           a100_nodes(2, 8) +
+           "train: {seq_len: 1024, global_batch: 32, precision: bf16, peft: {kind: lora, rank: 16}}\n"
+           "plan: {ep: 8, zero: 1, micro_batch: 1}"},
+      {"quantised experts under FSDP",
+       kSparseForFsdp + kA100Node +
+           "train: {seq_len: 1024, global_batch: 16, precision: bf16, peft: {kind: qlora, rank: 16}}\n"
+           "plan: {ep: 2, zero: 3, recompute: full, micro_batch: 1}"},
+      {"experts sharded inside nodes",
+       kSparseForFsdp + a100_nodes(4, 4) + train(32) + "plan: {ep: 4, zero: 3, shard_group: 8, micro_batch: 1}"},
+      {"experts' optimizer on the host", kSparse + "software: deepspeed\n" + a100_nodes(2, 8) + train(16) +
+                                             "plan: {ep: 8, zero: 2, micro_batch: 1, offload: optimizer}"},
+      {"experts on the host under ZeRO-3, activations too",
+       kSparse + "software: deepspeed\n" + a100_nodes(2, 8) + train(16) +
+           "plan: {ep: 4, zero: 3, recompute: full, micro_batch: 1, "
+           "offload: {optimizer: cpu, params: cpu, activations: cpu}}"},
+      {"parts of layers with experts redone",
+       kLatent + a100_nodes(2, 8) + train(32) +
+           "plan: {tp: 2, ep: 8, etp: 1, sequence_parallel: true, micro_batch: 1, "
+           "recompute: {modules: [moe, mla_up_proj, layernorm]}}"},
+      {"activations of experts and shared experts redone",
+       kLatent + kA100Node + train(16) +
+           "plan: {tp: 2, ep: 4, etp: 1, sequence_parallel: true, micro_batch: 1, "
+           "recompute: {modules: [moe_act, shared_experts, core_attn]}}"},
+      {"experts with a capacity", kExperts + kA100Node + train(16) + "plan: {ep: 8, capacity_factor: 1.25}"},
+      {"loss in parts, tensor parallel over nodes",
+       kSmallGpt + a100_nodes(2, 8) +
+           "train: {seq_len: 1024, global_batch: 16, precision: bf16, loss: {chunks: 4}}\n"
+           "plan: {tp: 16, sequence_parallel: true, micro_batch: 2}"},
+      {"loss in parts, zero bubble",
+       kSmallGpt + kA100Node +
+           "train: {seq_len: 1024, global_batch: 32, precision: bf16, loss: {chunks: 8}}\n"
+           "plan: {pp: 4, tp: 2, schedule: zero-bubble, micro_batch: 1}"},
+      {"loss without logits, in a pipeline",
+       kSmallGpt + a100_nodes(2, 4) +
+           "train: {seq_len: 1024, global_batch: 32, precision: bf16, loss: fused}\n"
+           "plan: {pp: 4, tp: 2, micro_batch: 1}"},
+      {"weights updated in the backward pass",
+       kSmallLlama + kA100Node +
+           "train: {seq_len: 1024, global_batch: 8, precision: bf16, optimizer_in_backward: true}\n"
+           "plan: {zero: 3, micro_batch: 1}"},
+      {"Muon with ZeRO-1 and experts",
+       kExperts + a100_nodes(2, 8) +
+           "train: {seq_len: 1024, global_batch: 32, precision: bf16, optimizer: muon}\n"
+           "plan: {ep: 8, zero: 1, micro_batch: 1}"},
+      {"fp8 by blocks, weights gathered as fp8",
+       small_gpt("megatron-core") +
+           "cluster: {gpu: h100, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 400, "
+           "net: infiniband}\ntrain: {seq_len: 1024, global_batch: 32, precision: fp8, "
+           "fp8: {recipe: blockwise, parameter_gather: true}}\nplan: {zero: 1, micro_batch: 1}"},
+      {"an optimizer that is paged out",
+       small_llama("hf-trainer") +
+           "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+           "train: {seq_len: 1024, global_batch: 8, precision: bf16, optimizer: paged-adamw8bit}\n"
+           "plan: {zero: 1, micro_batch: 1}",
+       [](Case& c) { c.cluster.gpu.memory = simulate_plainly(c).memory[0].needed - Bytes{2e7}; }},
       {"a slow NIC",
        kSmallGpt +
            "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, "

@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include "sim/plan/rules.h"
+
+namespace foretrain {
+namespace {
+
+// Query heads are split over the ranks; so are KV heads, or each is copied to a whole number of ranks.
+bool splits_kv_heads(const Model& model, std::int64_t tp) {
+  return model.kv_heads % tp == 0 || tp % model.kv_heads == 0;
+}
+
+bool splits_model(const Model& model, std::int64_t tp) {
+  return model.heads % tp == 0 && splits_kv_heads(model, tp) && model.ffn % tp == 0 && model.hidden % tp == 0;
+}
+
+// Whether the heads of a tensor-parallel rank can be dealt to the ranks of its context-parallel group.
+bool deals_heads(const Model& m, std::int64_t tp, std::int64_t cp) {
+  const std::int64_t kv = std::max<std::int64_t>(1, m.kv_heads / tp);
+  return m.heads / tp % cp == 0 && (kv % cp == 0 || cp % kv == 0);
+}
+
+}  // namespace
+
+void check_tensor_parallel(const Question& q) {
+  const Model& m = q.model;
+  const auto legal = [&] {
+    return listed(only(divisors(q.cluster.gpus), [&](std::int64_t tp) { return splits_model(m, tp); }));
+  };
+  if (m.heads % q.tp != 0)
+    q.error("tp", fmt::format("tp={} does not divide heads={}; legal: {}", q.tp, m.heads, legal()));
+  if (!splits_kv_heads(m, q.tp)) {
+    q.error("tp", fmt::format("tp={} neither divides kv_heads={} nor is a multiple of it; legal: {}", q.tp, m.kv_heads,
+                              legal()));
+  }
+  if (m.ffn % q.tp != 0) q.error("tp", fmt::format("tp={} does not divide ffn={}; legal: {}", q.tp, m.ffn, legal()));
+  if (m.hidden % q.tp != 0) {
+    q.error("tp", fmt::format("tp={} does not divide hidden={}; legal: {}", q.tp, m.hidden, legal()));
+  }
+}
+
+void resolve_sequence_parallel(const Question& q, Plan& plan) {
+  plan.sequence_parallel = q.request.sequence_parallel.value_or(false);
+  if (!plan.sequence_parallel) return;
+  if (q.tp == 1) {
+    q.warning("sequence_parallel", message("sequence_parallel has no effect with tp=1"));
+    plan.sequence_parallel = false;
+  } else if (q.train.seq_len / q.cp % q.tp != 0) {
+    q.error("sequence_parallel",
+            fmt::format("seq_len={} is no multiple of tp={}, which sequence_parallel needs; legal: "
+                        "seq_len {}, or sequence_parallel: false",
+                        q.train.seq_len, q.tp * q.cp, (q.train.seq_len / (q.tp * q.cp) + 1) * q.tp * q.cp));
+  }
+}
+
+// Keys and values travel in a ring unless the scenario says; windows cut off what a ring would pass on, and no
+// framework has one for them (Transformer Engine: all-gather or all-to-all with sliding windows).
+void resolve_context_parallel(const Question& q, Plan& plan) {
+  plan.context = q.request.context.value_or(ContextParallel::ring);
+  if (q.cp == 1) return;
+  if (q.model.window > 0 && !q.request.context) {
+    plan.context = ContextParallel::all_gather;
+    q.note("cp", message("cp_kind is taken as all-gather: the model's attention has a window"));
+  } else if (q.model.window > 0 && plan.context == ContextParallel::ring) {
+    q.error("cp_kind",
+            "cp_kind ring passes every key round, and the model's attention has a window; legal: all-gather, "
+            "ulysses");
+  }
+  if (plan.context == ContextParallel::ulysses) {
+    if (q.model.heads % q.tp == 0 && !deals_heads(q.model, q.tp, q.cp)) {
+      q.error("cp",
+              fmt::format("cp={} with cp_kind ulysses deals out the {} heads (kv_heads {}) that tp={} leaves a rank; "
+                          "legal cp: {}, or cp_kind ring or all-gather",
+                          q.cp, q.model.heads / q.tp, std::max<std::int64_t>(1, q.model.kv_heads / q.tp), q.tp,
+                          listed(only(divisors(q.model.heads / q.tp),
+                                      [&](std::int64_t cp) { return deals_heads(q.model, q.tp, cp); }))));
+    } else if (q.train.seq_len % q.cp != 0) {
+      q.error("cp", fmt::format("cp={} needs a seq_len that is a multiple of it, and it is {}; legal seq_len: {}", q.cp,
+                                q.train.seq_len, (q.train.seq_len / q.cp + 1) * q.cp));
+    }
+    return;
+  }
+  // Every rank takes one part from the front and one from the back of a sequence, so that causal work is even.
+  if (q.train.seq_len % (2 * q.cp) != 0) {
+    q.error("cp", fmt::format("cp={} needs a seq_len that is a multiple of {}, and it is {}; legal seq_len: {}", q.cp,
+                              2 * q.cp, q.train.seq_len, (q.train.seq_len / (2 * q.cp) + 1) * 2 * q.cp));
+  }
+}
+
+bool divide_gpus(Question& q) {
+  const std::int64_t gpus = q.cluster.gpus, model_ranks = q.tp * q.cp * q.pp;
+  const std::string context = q.cp > 1 ? fmt::format(" x cp={}", q.cp) : "";
+  if (gpus % model_ranks != 0) {
+    const bool tp_fits = gpus % q.tp == 0;
+    const std::string legal =
+        tp_fits
+            ? fmt::format("legal pp with tp={}: {}", q.tp,
+                          listed(only(divisors(gpus / q.tp), [&](std::int64_t pp) { return pp <= q.model.layers; })))
+            : fmt::format("legal tp: {}", listed(only(divisors(gpus), [&](std::int64_t tp) {
+                            return splits_model(q.model, tp) && (gpus % q.pp != 0 || gpus / q.pp % tp == 0);
+                          })));
+    q.error(tp_fits && q.pp > 1 ? "pp" : "tp", fmt::format("tp={}{} x pp={} = {} does not divide {} GPUs; {}", q.tp,
+                                                           context, q.pp, model_ranks, gpus, legal));
+    return false;
+  }
+  q.dp = gpus / model_ranks;
+  if (q.request.dp && *q.request.dp != q.dp) {
+    q.error("dp", fmt::format("tp={}{} x pp={} x dp={} = {} is not the cluster's {} GPUs; legal: dp={}, or {} GPUs",
+                              q.tp, context, q.pp, *q.request.dp, model_ranks * *q.request.dp, gpus, q.dp,
+                              model_ranks * *q.request.dp));
+    return false;
+  }
+  return true;
+}
+
+// Sharded state over the data-parallel ranks.
+void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
+  plan.zero = static_cast<int>(q.request.zero.value_or(0));
+  if (plan.zero >= 2 && q.pp > 1) {
+    if (!software.sharded_pipeline_gathers_once) {
+      q.diagnostics.unsupported(
+          q.request.position_of("zero"),
+          fmt::format("plan.zero={} with plan.pp above 1 (a stage would scatter gradients{} once for "
+                      "every micro-batch; legal: zero 0 or 1, or pp=1)",
+                      plan.zero, plan.zero == 3 ? " and gather weights" : ""));
+    } else if (plan.zero == 2) {
+      q.note("zero", message("zero=2 with a pipeline is what zero=3 does there: weights stay gathered over the step"));
+      plan.zero = 3;
+    }
+  }
+  if (plan.zero >= 1 && q.data_ranks() == 1) {
+    q.note("zero", message("zero={} shards nothing over a single data-parallel rank: taken as 0", plan.zero));
+    plan.zero = 0;
+  }
+  const std::int64_t group = q.request.shard_group.value_or(0);
+  if (group == 0) return;
+  if (q.data_ranks() % group != 0) {
+    q.error("shard_group", fmt::format("shard_group={} does not divide dp={}; legal: {}", group, q.data_ranks(),
+                                       listed(divisors(q.data_ranks()))));
+  } else if (plan.zero == 0 && q.data_ranks() > 1) {
+    q.warning("shard_group", message("shard_group has no effect with zero=0; write zero: 1, 2 or 3"));
+  } else if (group != q.data_ranks()) {
+    plan.shard_group = static_cast<int>(group);
+  }
+}
+
+// Tensor-parallel collectives are the most frequent: say so when they leave a node.
+void warn_about_placement(const Question& q, const Plan& plan) {
+  if (q.cluster.nodes() < 2 || plan.tp == 1) return;
+  std::int64_t span = 1;  // ranks from the first member of a tensor-parallel group to beyond its last
+  for (const std::string& dimension : plan.order) {
+    if (dimension == "dp") span *= plan.dp;
+    if (dimension == "cp") span *= plan.cp;
+    if (dimension == "pp") span *= plan.pp;
+    if (dimension == "tp") {
+      span *= plan.tp;
+      break;
+    }
+  }
+  if (span <= q.cluster.gpus_per_node && q.cluster.gpus_per_node % span == 0) return;
+  q.warning("tp", message("tp={} reaches over nodes of {} GPUs: its collectives cross the network", plan.tp,
+                              q.cluster.gpus_per_node));
+}
+
+}  // namespace foretrain

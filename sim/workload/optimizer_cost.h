@@ -1,0 +1,14 @@
+#pragma once
+
+#include "sim/plan/stage_layout.h"
+#include "sim/scenario/scenario.h"
+#include "sim/workload/step.h"
+
+namespace foretrain {
+
+// What the optimizer does on one rank of a stage at the end of a step; or with `share` of the state that is updated and
+// `gradients` of the gradients that are normed, clipped, unscaled and zeroed.
+Composition optimizer_work(const Case& subject, const StageLayout& layout);
+Composition optimizer_work(const Case& subject, const StageLayout& layout, double share, double gradients);
+
+}  // namespace foretrain
