@@ -28,6 +28,7 @@ Command diagnose_command(CLI::App& program);
 Command advise_command(CLI::App& program);
 Command rent_command(CLI::App& program);
 Command validate_command(CLI::App& program);
+Command memory_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);
 Command check_claims_command(CLI::App& program);

@@ -18,6 +18,7 @@ constexpr const char* kExamples =
     "  foretrain diagnose my-run.yaml --log train.log   is this normal, what would explain it?\n"
     "  foretrain advise my-model.yaml                   one card, several or a cluster?\n"
     "  foretrain rent scenarios/rent/3090-to-a100-40g.yaml    what to rent for a job\n"
+    "  foretrain memory 7b                              what it takes to serve, adapt or train a model\n"
     "  foretrain validate measured/*.yaml               how good are the predictions?\n"
     "  foretrain check-claims                           what popular articles say, simulated\n"
     "  foretrain catalog gpus                           what can a scenario name?\n"
@@ -29,9 +30,9 @@ int act(int argc, char** argv) {
   program.footer(kExamples);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program),      plan_command(program),     scale_command(program),   rent_command(program),
-      explain_command(program),  diagnose_command(program), advise_command(program),  validate_command(program),
-      catalog_command(program),  calibrate_command(program), check_claims_command(program)};
+      run_command(program),      plan_command(program),      scale_command(program),    rent_command(program),
+      explain_command(program),  diagnose_command(program),  advise_command(program),   memory_command(program),
+      validate_command(program), catalog_command(program),   calibrate_command(program), check_claims_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -262,6 +263,27 @@ TEST_CASE("catalogue") {
   CHECK(contains(typo.err, "h200-sxm-141gb"));
   CHECK(run_program("catalog cards").status == 2);
   CHECK(run_program("catalog gpus ../models/gpt2").status == 2);
+}
+
+TEST_CASE("memory") {
+  const Outcome table = run_program("memory 7b");
+  CHECK(table.status == 0);
+  CHECK(contains(table.out, "QLoRA"));
+  CHECK(contains(table.out, "out of scope"));
+  const json answer = json::parse(run_program("memory 7b --streams 4 --json -").out);
+  CHECK(answer["model"] == "llama-2-7b");
+  CHECK(answer["rows"][0]["parts"]["kv_cache"] == 4 * 4096.0 * 524288);
+  for (const json& row : answer["rows"]) {
+    double sum = 0;
+    for (const auto& [name, bytes] : row["parts"].items()) sum += bytes.get<double>();
+    CHECK(std::abs(sum - row["needed_bytes"].get<double>()) <= static_cast<double>(row["parts"].size()));
+  }
+  const Outcome typo = run_program("memory lama-2-7b");
+  CHECK(typo.status == 2);
+  CHECK(typo.out == "");
+  CHECK(contains(typo.err, "llama-2-7b"));
+  CHECK(run_program("memory").status == 2);
+  CHECK(run_program("memory 7b --cards 0").status == 2);
 }
 
 TEST_CASE("validate") {
