@@ -5,16 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/base/random.h"
+
 namespace foretrain {
 namespace {
 
-// SplitMix64's finaliser: a fixed mixing function, so that colours do not depend on the standard library.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
+std::uint64_t mix(std::uint64_t x) { return mix_bits(x); }
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(a ^ std::rotl(mix(b), 17)); }
 
 // Loads that differ only by rounding are the same load.
