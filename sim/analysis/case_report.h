@@ -30,7 +30,8 @@ struct StagePeak {
   int stage = 0;
   MemoryParts parts;  // at the moment of the peak
   MemoryFigures figures;
-  Bytes needed;  // what must fit
+  Bytes needed;    // what must fit
+  Bytes capacity;  // of the stage's smallest GPU
 };
 
 // A change that would make a case fit, and what is then needed.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -195,8 +196,10 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
     StagePeak worst;
     Bytes pooled, needed;
     worst.stage = static_cast<int>(stage);
+    worst.capacity = {std::numeric_limits<double>::infinity()};
     for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
       if (step.stage[rank] != worst.stage) continue;
+      worst.capacity = std::min(worst.capacity, subject.cluster.gpu_of_kind(step.gpu_kind[rank]).memory);
       MemoryWalk walk(memories[stage], subject.software.activation_fragmentation);
       for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
       if (walk.peak().total() > worst.parts.total()) worst.parts = walk.peak();
@@ -206,7 +209,7 @@ std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
     worst.needed = needed + outside_the_allocator(subject);
     worst.figures = figures(subject, worst.parts.total(), pooled);
     // A run that fits holds no more than there is: under pressure the allocator gives back what it does not use.
-    const Bytes there_is = std::max(subject.cluster.gpu.memory, worst.needed);
+    const Bytes there_is = std::max(worst.capacity, worst.needed);
     worst.figures.reserved = std::min(worst.figures.reserved, there_is);
     worst.figures.device = std::min(worst.figures.device, there_is);
     peaks.push_back(worst);

@@ -78,10 +78,10 @@ void add_warnings(CaseReport& report) {
                     "measured runs pay with 1.2 to 2.2 times the step time",
                     fmt::format("{:.0f}", 100.0 * (1.0 - fullest.needed / report.capacity))));
   }
-  const AchievedRates& achieved = report.subject.cluster.gpu.achieved;
-  if (!achieved.inherited_from.empty()) {
-    report.warnings.push_back(message("no kernels measured on {}: its rates are those of {}",
-                                          report.subject.cluster.gpu.name, achieved.inherited_from));
+  for (const Gpu* gpu : report.subject.cluster.unlike_gpus()) {
+    if (gpu->achieved.inherited_from.empty()) continue;
+    report.warnings.push_back(
+        message("no kernels measured on {}: its rates are those of {}", gpu->name, gpu->achieved.inherited_from));
   }
 }
 
@@ -120,10 +120,11 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   report.breakdown = mean(report.per_class, report.step.multiplicity);
   report.bubble_fraction = report.breakdown[Cause::bubble].seconds() / report.step_time.seconds();
   report.memory = memory_peaks(report.subject, report.step);
-  const auto fullest = std::max_element(report.memory.begin(), report.memory.end(),
-                                        [](const auto& a, const auto& b) { return a.needed < b.needed; });
+  const auto fullest = std::max_element(report.memory.begin(), report.memory.end(), [](const auto& a, const auto& b) {
+    return a.needed - a.capacity < b.needed - b.capacity;
+  });
   report.fullest = static_cast<std::size_t>(fullest - report.memory.begin());
-  report.capacity = report.subject.cluster.gpu.memory;
+  report.capacity = fullest->capacity;
   if (subject.plan.offload.any()) {
     report.host = host_memory(report.subject, report.step.layouts, host_activation_peaks(report.subject, report.step));
     report.host_capacity = report.subject.cluster.host.dram;

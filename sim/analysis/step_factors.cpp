@@ -81,8 +81,10 @@ Case with_step_factors(Case subject, const StepFactors& factors) {
     }
     s.step_overhead_ms *= of->second.step_overhead;
   }
-  if (const auto of = factors.gpus.find(subject.cluster.gpu.name); of != factors.gpus.end()) {
-    AchievedRates& rates = subject.cluster.gpu.achieved;
+  const auto apply = [&](Gpu& gpu) {
+    const auto of = factors.gpus.find(gpu.name);
+    if (of == factors.gpus.end()) return;
+    AchievedRates& rates = gpu.achieved;
     rates.matmul[static_cast<std::size_t>(Precision::fp16)] *= of->second.matmul_16;
     rates.matmul[static_cast<std::size_t>(Precision::bf16)] *= of->second.matmul_16;
     rates.matmul[static_cast<std::size_t>(Precision::fp8)] *= of->second.matmul_8;
@@ -91,7 +93,9 @@ Case with_step_factors(Case subject, const StepFactors& factors) {
       rates.flash[index].forward *= of->second.attention[index];
       rates.flash[index].backward *= of->second.attention[index];
     }
-  }
+  };
+  apply(subject.cluster.gpu);
+  for (Gpu& gpu : subject.cluster.other_gpus) apply(gpu);
   return subject;
 }
 

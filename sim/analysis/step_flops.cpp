@@ -68,8 +68,16 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
 }
 
 FlopsPerSecond peak_rate(const Case& c) {
-  const auto peak = c.cluster.gpu.dense(c.train.precision);
-  return peak ? *peak : c.cluster.gpu.dense(Precision::fp32).value_or(FlopsPerSecond{});
+  const auto rate_of = [&](const Gpu& gpu) {
+    const auto peak = gpu.dense(c.train.precision);
+    return peak ? *peak : gpu.dense(Precision::fp32).value_or(FlopsPerSecond{});
+  };
+  const FlopsPerSecond usual = rate_of(c.cluster.gpu);
+  FlopsPerSecond more;
+  for (const ClusterDescription::OddGpu& odd : c.cluster.odd_gpus) {
+    if (odd.kind > 0 && odd.number < c.plan.gpus()) more += rate_of(c.cluster.gpu_of_kind(odd.kind)) - usual;
+  }
+  return usual + more / c.plan.gpus();
 }
 
 }  // namespace foretrain

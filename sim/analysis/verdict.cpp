@@ -4,17 +4,14 @@
 #include <cmath>
 
 #include "sim/analysis/case_report.h"
+#include "sim/analysis/step_flops.h"
 
 namespace foretrain {
 namespace {
 
 double per_token(const CaseReport& r) { return 1.0 / r.tokens_per_second; }
 
-double peak_flops(const CaseReport& r) {
-  const Gpu& gpu = r.subject.cluster.gpu;
-  const auto dense = gpu.dense(r.subject.train.precision);
-  return (dense ? dense->value : gpu.dense(Precision::fp32).value_or(FlopsPerSecond{1}).value) * r.subject.plan.gpus();
-}
+double peak_flops(const CaseReport& r) { return peak_rate(r.subject).value * r.subject.plan.gpus(); }
 
 struct Loss {
   double share;  // of the step
@@ -57,7 +54,7 @@ Message spends(const CaseReport& r) {
 }
 
 std::string gpus_of(const CaseReport& r) {
-  return fmt::format("{} x {}", r.subject.plan.gpus(), r.subject.cluster.gpu.name);
+  return fmt::format("{} x {}", r.subject.plan.gpus(), r.subject.cluster.gpu.full_name());
 }
 
 Message reason(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {

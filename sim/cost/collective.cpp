@@ -102,7 +102,7 @@ BytesPerSecond ring_intra(Collective op, const GroupShape& shape, const Cluster&
   if (shape.medium != Medium::nvlink) return shape.ring_intra;
   switch (op) {
     case Collective::all_reduce: {
-      if (cluster.gpu().nvlink->generation != 3 || shape.nodes > 1) return shape.ring_intra;
+      if (shape.nvlink_generation != 3 || shape.nodes > 1) return shape.ring_intra;
       const double steps = 2.0 * (shape.ranks - 1);
       return shape.ring_intra * (steps / (steps + c.few_steps_gen3));
     }
@@ -120,10 +120,10 @@ BytesPerSecond ring_intra(Collective op, const GroupShape& shape, const Cluster&
   return shape.ring_intra;
 }
 
-BytesPerSecond nvls_rate(const GroupShape& shape, const Cluster& cluster, const CollectiveConstants& c) {
+BytesPerSecond nvls_rate(const GroupShape& shape, const CollectiveConstants& c) {
   const double g = shape.ranks_per_node;
   const double large = std::pow(std::max(g / 8.0, 1.0), -c.nvls_large_domain_exponent);
-  return shape.ring_intra * (c.nvls_of_ring.at(cluster.gpu().nvlink->generation) * large / (1.0 + 1.0 / g));
+  return shape.ring_intra * (c.nvls_of_ring.at(shape.nvlink_generation) * large / (1.0 + 1.0 / g));
 }
 
 CollectiveCost quicker(const CollectiveCost& a, const CollectiveCost& b) {
@@ -131,12 +131,12 @@ CollectiveCost quicker(const CollectiveCost& a, const CollectiveCost& b) {
 }
 
 CollectiveCost all_reduce_in_node(Bytes bytes, const CollectiveCost& ring, double low_latency_us,
-                                  const GroupShape& shape, const Cluster& cluster, const CollectiveConstants& c) {
+                                  const GroupShape& shape, const CollectiveConstants& c) {
   if (!shape.multicast) return ring;
   const CollectiveCost low{Algorithm::ring, microseconds(low_latency_us), ring.wire_bytes,
                            ring.cap * c.low_latency_fraction};
   const double us = c.nvls_base_us + c.nvls_ramp_us / (1.0 + c.nvls_s1 / bytes);
-  const CollectiveCost nvls{Algorithm::nvls, microseconds(us), bytes, nvls_rate(shape, cluster, c)};
+  const CollectiveCost nvls{Algorithm::nvls, microseconds(us), bytes, nvls_rate(shape, c)};
   return quicker(quicker(low, ring), nvls);
 }
 
@@ -144,12 +144,12 @@ CollectiveCost all_reduce_in_node(Bytes bytes, const CollectiveCost& ring, doubl
 // in-switch reduction a tree moves 2(g-1)/g of the buffer over links that a ring loads no more, and the library's own
 // estimate (half of 0.92 of the bus bandwidth) never prefers it for large buffers.
 CollectiveCost all_reduce_over_nodes(Bytes bytes, const CollectiveCost& ring, const GroupShape& shape,
-                                     const Cluster& cluster, const CollectiveConstants& c) {
+                                     const CollectiveConstants& c) {
   if (!shape.multicast) return ring;
   const double volume = shape.nodes == 2 ? 1.0 : 2.0;
   const double reached = shape.nodes == 2 ? c.tree_network_fraction_two_nodes : 1.0;
   const BytesPerSecond network = shape.ring_network * (reached / volume);
-  const BytesPerSecond intra = nvls_rate(shape, cluster, c) * c.nvls_tree_fraction;
+  const BytesPerSecond intra = nvls_rate(shape, c) * c.nvls_tree_fraction;
   // PCIe links between GPU and NIC carry the tree's volume as well.
   const BytesPerSecond pcie = shape.ring_intra / volume;
   const CollectiveCost tree{Algorithm::tree, ring.latency, bytes, std::min({network, intra, pcie})};
@@ -226,8 +226,8 @@ CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupShape& sha
                             bytes * wire_fraction(op, shape.ranks),
                             std::min(ring_intra(op, shape, cluster, c), shape.ring_network)};
   if (op != Collective::all_reduce) return ring;
-  if (shape.nodes == 1) return all_reduce_in_node(bytes, ring, start.us, shape, cluster, c);
-  return network.tree ? all_reduce_over_nodes(bytes, ring, shape, cluster, c) : ring;
+  if (shape.nodes == 1) return all_reduce_in_node(bytes, ring, start.us, shape, c);
+  return network.tree ? all_reduce_over_nodes(bytes, ring, shape, c) : ring;
 }
 
 }  // namespace foretrain

@@ -66,8 +66,9 @@ const NetworkLatency& network_latency(const Cluster& cluster, const CollectiveCo
 struct GroupShape {
   int ranks = 1;
   int nodes = 1;
-  int ranks_per_node = 1;  // of the fullest node
-  int nics_per_node = 0;   // NICs that carry the group's traffic out of one node (the fewest of any node)
+  int ranks_per_node = 1;     // of the fullest node
+  int nics_per_node = 0;      // NICs that carry the group's traffic out of one node (the fewest of any node)
+  int nvlink_generation = 0;  // the oldest of its GPUs; 0 without NVLink
   Cluster::Medium medium = Cluster::Medium::network;  // slowest medium between neighbours inside a node; network if
                                                       // every rank has a node of its own
   bool multicast = false;  // NVLS possible: three GPUs or more of a node, or two of each of several nodes
@@ -75,6 +76,7 @@ struct GroupShape {
   // Infinite where nothing bounds it.
   BytesPerSecond ring_intra, ring_network;
   BytesPerSecond pcie_rate;  // slowest PCIe link a ring crosses; infinite if none
+  BytesPerSecond nic_rate;   // slowest NIC it crosses; infinite if none
   // Bytes/s of W that every rank of an idle all-to-all reaches, as links inside nodes allow, and as NICs and fabric
   // allow; 0 before with_exchange.
   BytesPerSecond exchange_intra, exchange_network;

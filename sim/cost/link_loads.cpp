@@ -95,7 +95,7 @@ std::vector<LinkLoad> tree_loads(const Cluster& cluster, std::span<const int> so
   const double amount = nodes.size() == 2 ? 1.0 : 2.0;
   for (const Members& node : nodes) {
     const auto g = static_cast<double>(node.gpus.size());
-    if (cluster.has_multicast()) {
+    if (cluster.has_multicast(node.gpus.front())) {
       loads.add(cluster.ring_within_node(node.gpus), 1.0 + 1.0 / g);
     } else {
       const std::vector<int> reversed(node.gpus.rbegin(), node.gpus.rend());
@@ -134,12 +134,15 @@ GroupShape shape_of(const Cluster& cluster, std::span<const int> gpus) {
   constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   GroupShape shape;
   shape.ranks = static_cast<int>(gpus.size());
-  shape.ring_intra = shape.ring_network = shape.pcie_rate = {kUnbounded};
+  shape.ring_intra = shape.ring_network = shape.pcie_rate = shape.nic_rate = {kUnbounded};
   const std::vector<int> sorted = ascending(gpus);
   const std::vector<Members> nodes = by_node(cluster, sorted);
   shape.nodes = static_cast<int>(nodes.size());
   std::size_t fewest_nics = nodes.empty() ? 0 : nodes.front().nics.size();
   for (const Members& node : nodes) {
+    const auto& nvlink = cluster.description().gpu_at(node.gpus.front()).nvlink;
+    const int generation = nvlink ? nvlink->generation : 0;
+    shape.nvlink_generation = shape.nvlink_generation == 0 ? generation : std::min(shape.nvlink_generation, generation);
     shape.ranks_per_node = std::max(shape.ranks_per_node, static_cast<int>(node.gpus.size()));
     fewest_nics = std::min(fewest_nics, node.nics.size());
     for (std::size_t i = 0; i + 1 < node.gpus.size(); ++i) {
@@ -149,13 +152,16 @@ GroupShape shape_of(const Cluster& cluster, std::span<const int> gpus) {
     }
   }
   shape.nics_per_node = shape.nodes > 1 ? static_cast<int>(fewest_nics) : 0;
-  shape.multicast = cluster.has_multicast() && shape.ranks_per_node > (shape.nodes > 1 ? 1 : 2);
+  const auto reduces = [&](const Members& node) { return cluster.has_multicast(node.gpus.front()); };
+  shape.multicast =
+      std::all_of(nodes.begin(), nodes.end(), reduces) && shape.ranks_per_node > (shape.nodes > 1 ? 1 : 2);
   for (const LinkLoad& load : ring_loads(cluster, sorted)) {
     const Link link = cluster.link(load.link);
     const BytesPerSecond rate = link.rate / load.bytes_per_unit;
     BytesPerSecond& bound =
         link.kind == LinkKind::nic || link.kind == LinkKind::fabric ? shape.ring_network : shape.ring_intra;
     bound = std::min(bound, rate);
+    if (link.kind == LinkKind::nic) shape.nic_rate = std::min(shape.nic_rate, link.rate);
     if (link.kind == LinkKind::pcie) shape.pcie_rate = std::min(shape.pcie_rate, link.rate);
   }
   return shape;

@@ -1,6 +1,7 @@
 #include "sim/hardware/cluster.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "sim/hardware/node_graph.h"
@@ -57,8 +58,26 @@ const char* to_string(LinkKind kind) {
   return "?";
 }
 
-Cluster::Cluster(ClusterDescription description, const LinkRates& rates)
-    : description_(std::move(description)), node_(std::make_shared<NodeGraph>(checked(description_), rates)) {
+Cluster::Cluster(ClusterDescription description, const LinkRates& rates) : description_(std::move(description)) {
+  const auto per_node = static_cast<std::size_t>(checked(description_).gpus_per_node);
+  std::vector<const Gpu*> usual(per_node, &description_.gpu);
+  if (!description_.mig.empty()) {  // every card is cut alike
+    for (std::size_t i = 0; i < per_node; ++i) usual[i] = &description_.gpu_at(static_cast<int>(i));
+  }
+  node_ = std::make_shared<NodeGraph>(description_, rates, usual);
+  // By the kinds of a node's GPUs: nodes that are alike share a graph.
+  std::map<std::vector<const Gpu*>, std::shared_ptr<const NodeGraph>> graphs{{usual, node_}};
+  for (const ClusterDescription::OddGpu& odd : description_.odd_gpus) {
+    const int node = odd.number / description_.gpus_per_node;
+    if (odd.kind == 0 || node >= node_count() || (!odd_nodes_.empty() && odd_nodes_.back().first == node)) continue;
+    std::vector<const Gpu*> gpus;
+    for (std::size_t i = 0; i < per_node; ++i) {
+      gpus.push_back(&description_.gpu_at(node * description_.gpus_per_node + static_cast<int>(i)));
+    }
+    auto& known = graphs[gpus];
+    if (known == nullptr) known = std::make_shared<NodeGraph>(description_, rates, gpus);
+    odd_nodes_.emplace_back(node, known);
+  }
   if (node_count() > 1 && description_.oversubscription > 1.0)
     for (int nic = 0; nic < description_.nics; ++nic)
       fabric_share_ +=
@@ -77,7 +96,13 @@ Cluster::Cluster(ClusterDescription description, const LinkRates& rates)
   std::stable_sort(slowed_.begin(), slowed_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
-int Cluster::pcie_generation() const { return foretrain::pcie_generation(description_); }
+const NodeGraph& Cluster::graph(int node) const {
+  const auto odd = std::lower_bound(odd_nodes_.begin(), odd_nodes_.end(), node,
+                                    [](const auto& entry, int wanted) { return entry.first < wanted; });
+  return odd != odd_nodes_.end() && odd->first == node ? *odd->second : *node_;
+}
+
+int Cluster::pcie_generation() const { return foretrain::pcie_generation(description_.gpu, description_.host); }
 
 std::size_t Cluster::link_count() const {
   const auto nodes = static_cast<std::size_t>(node_count());
@@ -89,7 +114,8 @@ Link Cluster::link(LinkId id) const {
   const std::size_t per_node = node_->links().size();
   if (id.index() >= per_node * static_cast<std::size_t>(node_count()))
     return {LinkKind::fabric, fabric_share_, fabric_share_};
-  Link link = node_->links()[id.index() % per_node].link;
+  const auto node = static_cast<int>(id.index() / per_node);
+  Link link = graph(node).links()[id.index() % per_node].link;
   auto slow = std::lower_bound(slowed_.begin(), slowed_.end(), id, [](const auto& a, LinkId b) { return a.first < b; });
   for (; slow != slowed_.end() && slow->first == id; ++slow) link.rate *= slow->second;
   return link;
@@ -121,7 +147,8 @@ Location locate(const ClusterDescription& description, int gpu) {
 std::vector<Hop> Cluster::route(int from_gpu, int to_gpu) const {
   const Location from = locate(description_, from_gpu), to = locate(description_, to_gpu);
   if (from.node == to.node)
-    return placed(node_->gpu_to_gpu(from.local, to.local), static_cast<std::size_t>(from.node) * node_->links().size());
+    return placed(graph(from.node).gpu_to_gpu(from.local, to.local),
+                  static_cast<std::size_t>(from.node) * node_->links().size());
   const NicRange out = nics_of(from_gpu), in = nics_of(to_gpu);
   const int lanes = std::max(out.last - out.first, in.last - in.first);
   std::vector<Hop> hops;
@@ -136,32 +163,32 @@ std::vector<Hop> Cluster::route(int from_gpu, int to_gpu) const {
 
 std::vector<Hop> Cluster::route_to_host(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->gpu_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).gpu_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::route_from_host(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->host_to_gpu(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).host_to_gpu(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::host_cores(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->cores(), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).cores(), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::host_memory(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->memory(), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).memory(), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::nvme_to_host(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->nvme_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).nvme_to_host(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::host_to_nvme(int gpu) const {
   const Location at = locate(description_, gpu);
-  return placed(node_->host_to_nvme(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).host_to_nvme(at.local), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 Cluster::NicRange Cluster::nics_of(int gpu) const {
@@ -171,13 +198,13 @@ Cluster::NicRange Cluster::nics_of(int gpu) const {
 std::vector<Hop> Cluster::leave(int gpu, int nic) const {
   const Location at = locate(description_, gpu);
   if (nic < 0 || nic >= description_.nics) throw std::out_of_range("no such NIC");
-  return placed(node_->gpu_to_nic(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).gpu_to_nic(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::enter(int gpu, int nic) const {
   const Location at = locate(description_, gpu);
   if (nic < 0 || nic >= description_.nics) throw std::out_of_range("no such NIC");
-  return placed(node_->nic_to_gpu(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
+  return placed(graph(at.node).nic_to_gpu(at.local, nic), static_cast<std::size_t>(at.node) * node_->links().size());
 }
 
 std::vector<Hop> Cluster::across_fabric(int from_node, int from_nic, int to_node, int to_nic) const {
@@ -198,10 +225,11 @@ std::vector<Hop> Cluster::ring_within_node(std::span<const int> gpus) const {
     if (at.node != node) throw std::invalid_argument("a ring within a node has GPUs of one node");
     members |= 1u << (at.local % 8);
   }
-  const auto hop = [&](int from, int to, double weight) { add_hops(hops, node_->gpu_to_gpu(from, to), weight); };
+  const NodeGraph& here = graph(node);
+  const auto hop = [&](int from, int to, double weight) { add_hops(hops, here.gpu_to_gpu(from, to), weight); };
   const auto local = [&](std::size_t i) { return gpus[i % gpus.size()] % description_.gpus_per_node; };
 
-  const MeshRings* cube = node_->cube_rings(members);
+  const MeshRings* cube = here.cube_rings(members);
   if (cube != nullptr && !cube->empty()) {
     // Each ring runs both ways, each way with half of its share.
     const double share = 0.5 / static_cast<double>(cube->size());
@@ -221,11 +249,11 @@ std::vector<Hop> Cluster::ring_within_node(std::span<const int> gpus) const {
     const double share = 1.0 / static_cast<double>(gpus.size() - 1);
     for (std::size_t i = 0; i < gpus.size(); ++i)
       for (std::size_t j = 0; j < gpus.size(); ++j)
-        if (i != j) hops.push_back({node_->gpu_to_gpu(local(i), local(j)).front().link, share});
+        if (i != j) hops.push_back({here.gpu_to_gpu(local(i), local(j)).front().link, share});
   } else if (description_.intra == Intra::nvswitch) {
     hops.reserve(2 * gpus.size());  // every GPU sends into the switch and receives from it: no link twice
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      const std::span<const Hop> path = node_->gpu_to_gpu(local(i), local(i + 1));
+      const std::span<const Hop> path = here.gpu_to_gpu(local(i), local(i + 1));
       hops.insert(hops.end(), path.begin(), path.end());
     }
   } else {
@@ -237,14 +265,16 @@ std::vector<Hop> Cluster::ring_within_node(std::span<const int> gpus) const {
 Cluster::Medium Cluster::medium(int a, int b) const {
   const Location from = locate(description_, a), to = locate(description_, b);
   if (from.node != to.node) return Medium::network;
-  const std::span<const Hop> path = node_->gpu_to_gpu(from.local, to.local);
-  const auto is_nvlink = [&](const Hop& h) { return node_->links()[h.link.index()].link.kind == LinkKind::nvlink; };
+  const NodeGraph& here = graph(from.node);
+  const std::span<const Hop> path = here.gpu_to_gpu(from.local, to.local);
+  const auto is_nvlink = [&](const Hop& h) { return here.links()[h.link.index()].link.kind == LinkKind::nvlink; };
   if (std::all_of(path.begin(), path.end(), is_nvlink)) return Medium::nvlink;
   return description_.p2p ? Medium::pcie_p2p : Medium::host_memory;
 }
 
-bool Cluster::has_multicast() const {
-  return description_.intra == Intra::nvswitch && description_.gpu.nvlink && description_.gpu.nvlink->generation >= 4;
+bool Cluster::has_multicast(int gpu) const {
+  const Gpu& own = description_.gpu_at(gpu);
+  return description_.intra == Intra::nvswitch && own.nvlink && own.nvlink->generation >= 4;
 }
 
 bool Cluster::gpu_direct() const { return foretrain::gpu_direct(description_); }

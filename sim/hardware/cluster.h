@@ -49,7 +49,7 @@ inline constexpr int kMaxNicsPerNode = 256;
 
 // The hardware graph. One node is held as a Boost.Graph and routed by shortest paths (deterministic ties);
 // all nodes are alike but for overrides, and the fabric between them is computed, so a cluster of tens of
-// thousands of GPUs costs no more memory than one node and its overrides.
+// thousands of GPUs costs no more memory than one node of each kind and the overrides.
 //
 // GPUs are numbered node by node: gpu g is number g % gpus_per_node of node g / gpus_per_node.
 // Links are numbered node by node too, those of the fabric after them.
@@ -60,7 +60,7 @@ class Cluster {
   Cluster(ClusterDescription description, const LinkRates& rates);
 
   const ClusterDescription& description() const { return description_; }
-  const Gpu& gpu() const { return description_.gpu; }
+  const Gpu& gpu() const { return description_.gpu; }  // like all others but for oddities
   int gpu_count() const { return description_.gpus; }
   int node_count() const { return description_.nodes(); }
   int node_of(int gpu) const { return gpu / description_.gpus_per_node; }
@@ -81,7 +81,8 @@ class Cluster {
   // evenly. (An optimizer's threads and pages are spread by the operating system.)
   std::vector<Hop> host_cores(int gpu) const;
   std::vector<Hop> host_memory(int gpu) const;
-  // A byte from the node's drives to the memory of the GPU's socket, and back; of one drive if nothing says what there is.
+  // A byte from the node's drives to the memory of the GPU's socket, and back; of one drive if nothing says what there
+  // is.
   std::vector<Hop> nvme_to_host(int gpu) const;
   std::vector<Hop> host_to_nvme(int gpu) const;
   // NICs are dealt evenly to the GPUs of a node: several GPUs share one, or a GPU has several of its own.
@@ -106,14 +107,18 @@ class Cluster {
   // What carries traffic between two GPUs: decides latencies and protocols.
   enum class Medium { nvlink, pcie_p2p, host_memory, network };
   Medium medium(int a, int b) const;
-  // In-switch reduction (NVLS): NVSwitch of Hopper or later.
-  bool has_multicast() const;
+  // In-switch reduction (NVLS) where this GPU is: NVSwitch of Hopper or later.
+  bool has_multicast(int gpu) const;
   // NICs and GPUs exchange data without passing through host memory.
   bool gpu_direct() const;
 
  private:
+  const NodeGraph& graph(int node) const;
+
   ClusterDescription description_;
-  std::shared_ptr<const NodeGraph> node_;
+  std::shared_ptr<const NodeGraph> node_;  // most nodes
+  // Nodes with GPUs of another kind, sorted: their links are numbered alike, their rates differ.
+  std::vector<std::pair<int, std::shared_ptr<const NodeGraph>>> odd_nodes_;
   BytesPerSecond fabric_share_;                    // of one node, one direction; 0 if the fabric never binds
   std::vector<std::pair<LinkId, double>> slowed_;  // overrides: factors, sorted by link
 };

@@ -6,6 +6,9 @@
 #include <array>
 
 #include "sim/hardware/cluster.h"
+#include "sim/hardware/cluster_overrides.h"
+#include "sim/hardware/cluster_reading.h"
+#include "sim/hardware/cluster_slices.h"
 #include "sim/hardware/cluster_template.h"
 #include "sim/hardware/nvlink_domain.h"
 
@@ -24,6 +27,7 @@ constexpr std::array kIntras = {Intra::nvswitch, Intra::nvlink_mesh, Intra::nvli
                                 Intra::pcie};
 constexpr std::array kNetworks = {NetworkKind::infiniband, NetworkKind::roce, NetworkKind::ethernet, NetworkKind::efa,
                                   NetworkKind::omni_path};
+constexpr std::array kBoards = {Board::server, Board::desktop};
 
 template <class Enum, std::size_t N>
 std::optional<Enum> read_enum(MapReader& map, std::string_view key, const std::array<Enum, N>& values) {
@@ -38,14 +42,7 @@ std::optional<int> read_int(MapReader& map, std::string_view key, config::Range 
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
-// What the readers below share: the merged map, what becomes of it, and where complaints go.
-struct Reading {
-  MapReader& map;
-  ClusterDescription& cluster;
-  Diagnostics& diagnostics;
-
-  void assume(Message text) { cluster.assumptions.push_back(std::move(text)); }
-};
+using Reading = ClusterReading;
 
 // --- how many GPUs, in how many nodes
 
@@ -65,7 +62,9 @@ void read_counts(Reading& read) {
   ClusterDescription& cluster = read.cluster;
   const std::optional<int> gpus = read_int(map, "gpus", {1, kMostGpus});
   const std::optional<int> nodes = read_int(map, "nodes", {1, kMostGpus});
-  const std::optional<int> per_node = read_int(map, "gpus_per_node", {1, kMostPerNode});
+  std::optional<int> per_node = read_int(map, "gpus_per_node", {1, kMostPerNode});
+  // A catalogue node counts its cards.
+  if (per_node && !read.scenario_says("gpus_per_node")) *per_node *= cluster.slices_per_card();
 
   if (!gpus && !map.has("gpus") && !nodes && cluster.node_name.empty()) {
     map.error("gpus", "cluster.gpus is missing; give the number of GPUs of the job, or a catalogue node");
@@ -75,7 +74,7 @@ void read_counts(Reading& read) {
   } else if (gpus && nodes && *gpus % *nodes == 0) {
     cluster.gpus_per_node = std::min(*gpus / *nodes, static_cast<int>(kMostPerNode));
   } else if (gpus) {
-    cluster.gpus_per_node = std::min(*gpus, kUsualNode);
+    cluster.gpus_per_node = std::min(*gpus, kUsualNode * cluster.slices_per_card());
     if (*gpus > 1 && !map.has("gpus_per_node")) {
       read.assume(message("gpus_per_node is taken as {}", cluster.gpus_per_node));
     }
@@ -100,15 +99,6 @@ void read_counts(Reading& read) {
 }
 
 // --- how the GPUs of a node reach each other
-
-bool uses_nvlink(Intra intra) { return intra != Intra::pcie && intra != Intra::pcie_switch; }
-
-// The NVLink layouts a GPU can be built into. A catalogue file that names none allows all.
-std::vector<std::string> nvlink_layouts(const Gpu& gpu) {
-  if (!gpu.nvlink) return {};
-  if (!gpu.nvlink->layouts.empty()) return gpu.nvlink->layouts;
-  return {to_string(Intra::nvswitch), to_string(Intra::nvlink_mesh), to_string(Intra::nvlink_pairs)};
-}
 
 Intra usual_intra(const Gpu& gpu) {
   if (!gpu.nvlink || gpu.nvlink->bridge) return Intra::pcie;
@@ -148,11 +138,13 @@ void read_intra(Reading& read, bool gpu_known) {
   cluster.intra = given.value_or(usual_intra(cluster.gpu));
   cluster.p2p = read.map.boolean("p2p").value_or(cluster.gpu.p2p_over_pcie);
   const auto sharing = read_int(read.map, "gpus_per_pcie_switch", {1, kMostPerNode});
-  cluster.gpus_per_pcie_switch = std::min(sharing.value_or(2), cluster.gpus_per_node);
+  const int cards = cluster.cards_per_node();
+  cluster.gpus_per_pcie_switch = std::min(sharing.value_or(2), cards);
   if (!gpu_known) return;
+  if (!cluster.mig.empty()) settle_intra_of_slices(read, given);
 
   const bool several = cluster.gpus_per_node > 1;
-  if (several && !read.map.has("intra")) {
+  if (several && !read.map.has("intra") && cluster.mig.empty()) {
     read.assume(message("intra is taken as {}, usual for {}", to_string(cluster.intra), cluster.gpu.name));
   }
   if (uses_nvlink(cluster.intra)) check_nvlink(read);
@@ -160,10 +152,10 @@ void read_intra(Reading& read, bool gpu_known) {
     if (!sharing && several) {
       read.assume(message("gpus_per_pcie_switch is taken as {}", cluster.gpus_per_pcie_switch));
     }
-    if (cluster.gpus_per_node % cluster.gpus_per_pcie_switch != 0) {
-      read.map.error("gpus_per_pcie_switch", fmt::format("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs "
-                                                         "of a node",
-                                                         cluster.gpus_per_pcie_switch, cluster.gpus_per_node));
+    if (cards % cluster.gpus_per_pcie_switch != 0) {
+      read.map.error("gpus_per_pcie_switch",
+                     fmt::format("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs of a node",
+                                 cluster.gpus_per_pcie_switch, cards));
     }
   }
   if (p2p_given && cluster.p2p && !cluster.gpu.p2p_over_pcie) {
@@ -177,7 +169,7 @@ void read_intra(Reading& read, bool gpu_known) {
 
 int read_nic_count(Reading& read) {
   const Node* nics = read.map.node("nics");
-  if (nics != nullptr && nics->is_scalar() && nics->scalar() == "per-gpu") return read.cluster.gpus_per_node;
+  if (nics != nullptr && nics->is_scalar() && nics->scalar() == "per-gpu") return read.cluster.cards_per_node();
   return read_int(read.map, "nics", {0, 1024}).value_or(0);
 }
 
@@ -228,11 +220,11 @@ BytesPerSecond usual_dram_bandwidth(int pcie_generation) {
 int usual_sockets(const ClusterDescription& cluster) {
   if (cluster.gpu.c2c.value > 0) return (cluster.gpus_per_node + 1) / 2;  // a Grace for one GPU or two
   const bool board = cluster.gpu.nvlink && !cluster.gpu.nvlink->bridge;
-  return board || cluster.gpus_per_node > 4 ? 2 : 1;
+  return board || cluster.cards_per_node() > 4 ? 2 : 1;
 }
 
-// Physical cores of one server socket by PCIe generation, as above: Xeon Platinum 8168, 8358 and 8480 have 24, 32 and 56,
-// an EPYC of the same time as many or more; Grace has 72.
+// Physical cores of one server socket by PCIe generation, as above: Xeon Platinum 8168, 8358 and 8480 have 24, 32 and
+// 56, an EPYC of the same time as many or more; Grace has 72.
 int usual_cores(const ClusterDescription& cluster, int pcie_generation) {
   if (cluster.gpu.c2c.value > 0) return 72;
   if (pcie_generation <= 3) return 24;
@@ -246,6 +238,7 @@ void read_host(Reading& read) {
   MapReader map(node == nullptr ? nothing : *node, read.diagnostics, "cluster.host");
   HostDescription& host = cluster.host;
   host.cpu = map.text("cpu").value_or("");
+  host.board = read_enum(map, "board", kBoards);
   const auto sockets = read_int(map, "sockets", {1, 16});
   host.sockets = sockets.value_or(usual_sockets(cluster));
   if (const auto size = map.number("dram_gb", Unit::gigabytes, {1e9, 1e15})) host.dram = Bytes{*size};
@@ -269,6 +262,7 @@ void read_host(Reading& read) {
   const bool crosses_sockets = cluster.gpus_per_node > 1 && !uses_nvlink(cluster.intra);
   if (crosses_sockets && !sockets) read.assume(message("host.sockets is taken as {}", host.sockets));
   if (!stages_through_host(cluster)) return;
+  if (!host.board && !cluster.gpu.p2p_over_pcie) read.assume(message("host.board is taken as desktop"));
   if (!generation) read.assume(message("host.pcie is taken as gen{}", host.pcie_generation));
   if (!dram_rate) {
     read.assume(
@@ -277,7 +271,7 @@ void read_host(Reading& read) {
   }
 }
 
-// --- power, overrides, and what is not built
+// --- power, and what is not built
 
 void read_power_limit(Reading& read) {
   ClusterDescription& cluster = read.cluster;
@@ -293,44 +287,8 @@ void read_power_limit(Reading& read) {
   }
 }
 
-void read_override(Reading& read, const Node& node) {
-  const ClusterDescription& cluster = read.cluster;
-  MapReader map(node, read.diagnostics, "cluster.overrides");
-  ClusterDescription::Override slow;
-  const std::vector<std::string> links = {"nvlink", "pcie", "nic"};
-  map.required_text("link");
-  if (const auto link = map.choice("link", links)) slow.link = links[*link];
-  const int within = slow.link == "nic" ? cluster.nics : cluster.gpus_per_node;
-  if (slow.link == "nvlink" && !uses_nvlink(cluster.intra)) {
-    map.error("link", fmt::format("cluster.overrides: there is no NVLink with intra: {}; right would be pcie or nic",
-                                  to_string(cluster.intra)));
-  }
-  if (slow.link == "nic" && within == 0) {
-    map.error("link", "cluster.overrides: the nodes have no NIC; give nics and nic_gbps");
-  }
-  slow.node = static_cast<int>(map.required_integer("node", {0, cluster.nodes() - 1.0}));
-  slow.index = static_cast<int>(map.required_integer("index", {0, std::max(1, within) - 1.0}));
-  slow.factor = map.required_number("factor", Unit::count, {1e-6, 1.0});
-  map.finish();
-  read.cluster.overrides.push_back(std::move(slow));
-}
-
-void read_overrides(Reading& read) {
-  const Node* list = read.map.node("overrides");
-  if (list == nullptr || list->is_null()) return;
-  constexpr std::size_t kMost = 10000;
-  if (!list->is_sequence() || list->sequence().size() > kMost) {
-    return read.map.error("overrides", fmt::format("cluster.overrides must be a list of at most {} entries {{link, "
-                                                   "node, index, factor}}",
-                                                   kMost));
-  }
-  for (const Node& entry : list->sequence()) read_override(read, entry);
-}
-
 // Last of all: everything before speaks of single hosts.
 void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
-  const Node* mig = read.map.node("mig");
-  if (mig != nullptr && !mig->is_null()) read.diagnostics.unsupported(mig->position, "cluster.mig");
   const auto domain = read_int(read.map, "nvlink_domain", {1, kMostGpus});
   const ClusterDescription& cluster = read.cluster;
   if (!domain || *domain <= cluster.gpus_per_node || cluster.gpus <= cluster.gpus_per_node) return;
@@ -342,6 +300,31 @@ void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
 }
 
 }  // namespace
+
+bool uses_nvlink(Intra intra) { return intra != Intra::pcie && intra != Intra::pcie_switch; }
+
+std::vector<std::string> nvlink_layouts(const Gpu& gpu) {
+  if (!gpu.nvlink) return {};
+  if (!gpu.nvlink->layouts.empty()) return gpu.nvlink->layouts;
+  return {to_string(Intra::nvswitch), to_string(Intra::nvlink_mesh), to_string(Intra::nvlink_pairs)};
+}
+
+const char* to_string(Board board) { return board == Board::server ? "server" : "desktop"; }
+
+ClusterDescription::OddGpu ClusterDescription::oddity_of(int number) const {
+  const auto odd = std::lower_bound(odd_gpus.begin(), odd_gpus.end(), number,
+                                    [](const OddGpu& o, int wanted) { return o.number < wanted; });
+  return odd != odd_gpus.end() && odd->number == number ? *odd : OddGpu{number, 0, 1.0};
+}
+
+std::vector<const Gpu*> ClusterDescription::unlike_gpus() const {
+  std::vector<const Gpu*> found{&gpu};
+  for (const Gpu& other : other_gpus) {
+    const auto same = [&](const Gpu* known) { return known->name == other.name; };
+    if (std::none_of(found.begin(), found.end(), same)) found.push_back(&other);
+  }
+  return found;
+}
 
 const char* to_string(Intra intra) {
   switch (intra) {
@@ -397,8 +380,11 @@ std::optional<ClusterDescription> read_cluster(const Node& node, const DataFolde
   const bool gpu_known = gpu.has_value();
   if (gpu) cluster.gpu = std::move(*gpu);
 
-  Reading read{map, cluster, diagnostics};
+  Reading read{map, node, cluster, diagnostics, data, cluster.gpu};
+  map.has("mig");
+  if (gpu_known) read_mig(read);
   read_counts(read);
+  settle_slices_per_card(read);
   read_intra(read, gpu_known);
   read_network(read);
   read_host(read);

@@ -96,8 +96,9 @@ Gpu read_datasheet(MapReader& file, std::string name, Diagnostics& diagnostics) 
   gpu.c2c_copy = {std::min(gpu.c2c.value, file.number("c2c_copy_gbs", Unit::bytes_rate, kC2c).value_or(gpu.c2c.value))};
   gpu.tdp_watts = file.required_number("tdp_w", Unit::watts, {1, 1e5});
   gpu.p2p_over_pcie = file.boolean("p2p_over_pcie").value_or(true);
+  gpu.mig = read_mig(file, gpu.sm_count, gpu.memory, diagnostics);
   gpu.source = file.required_text("source");
-  for (const char* unused : {"name", "aliases", "compute_capability", "checked", "note", "mig"}) file.has(unused);
+  for (const char* unused : {"name", "aliases", "compute_capability", "checked", "note"}) file.has(unused);
   return gpu;
 }
 
@@ -186,6 +187,23 @@ std::optional<Gpu> load_gpu(const DataFolder& data, std::string_view name, Sourc
   if (!rates) return std::nullopt;
   read->gpu.achieved = std::move(*rates);
   return std::move(read->gpu);
+}
+
+Gpu slice_of(const Gpu& card, const MigProfile& profile) {
+  Gpu slice = card;
+  slice.slice = profile.name;
+  const double of_sms = static_cast<double>(profile.sm_count) / card.sm_count;
+  const double of_memory = static_cast<double>(profile.memory_slices) / card.mig->memory_slices;
+  for (std::optional<FlopsPerSecond>& rate : slice.dense_rate) {
+    if (rate) *rate *= of_sms;
+  }
+  slice.sm_count = profile.sm_count;
+  slice.memory = profile.memory;
+  slice.nominal_memory_gb = card.nominal_memory_gb * of_memory;
+  slice.memory_bandwidth *= of_memory;
+  slice.l2 *= of_memory;
+  slice.one_way_copies = profile.copy_engines == 1;
+  return slice;
 }
 
 Gpu with_power_limit(Gpu gpu, double watts) {

@@ -9,6 +9,7 @@
 #include "sim/base/diagnostics.h"
 #include "sim/base/units.h"
 #include "sim/config/catalogue.h"
+#include "sim/hardware/mig.h"
 
 namespace foretrain {
 
@@ -50,7 +51,8 @@ struct AchievedRates {
 
 // A GPU of the catalogue (hardware/gpus): the datasheet, and beside it what is achieved.
 struct Gpu {
-  std::string name;  // catalogue name, e.g. "a100-sxm4-80gb"
+  std::string name;   // catalogue name, e.g. "a100-sxm4-80gb"
+  std::string slice;  // its MIG profile, e.g. "3g.40gb"; empty for a whole card
   std::string vendor;
   std::string architecture;        // volta turing ampere ada hopper blackwell cdna1 cdna2 cdna3 gcn5
   Bytes memory;                    // total as the driver reports it, not the nominal size
@@ -73,11 +75,14 @@ struct Gpu {
   // where there is only PCIe.
   BytesPerSecond c2c, c2c_copy;
   int pcie_generation = 3, pcie_lanes = 16;
+  bool one_way_copies = false;  // one copy engine only, which goes one way at a time (small MIG slices)
   double tdp_watts = 0.0;
   bool p2p_over_pcie = true;  // false: the driver refuses, copies between GPUs go through host memory
+  std::optional<Mig> mig;     // how it may be cut into slices, where it can
   AchievedRates achieved;
   std::string source;
 
+  std::string full_name() const { return slice.empty() ? name : name + " " + slice; }
   std::optional<FlopsPerSecond> dense(Precision p) const { return dense_rate[static_cast<std::size_t>(p)]; }
 };
 
@@ -87,8 +92,7 @@ struct DataFolder {
 };
 
 // Loads a GPU by catalogue name or alias, with its achieved rates (hardware/calibrated/<achieved>.yaml). A name that
-// fits several cards ("a100" without a memory size) is an error that lists them. `mig` of the file is data for later:
-// its slices are accepted and not read.
+// fits several cards ("a100" without a memory size) is an error that lists them.
 std::optional<Gpu> load_gpu(const DataFolder& data, std::string_view name, SourcePosition asked_at,
                             Diagnostics& diagnostics);
 
@@ -100,6 +104,10 @@ struct Datasheet {
 };
 std::optional<Datasheet> load_datasheet(const DataFolder& data, std::string_view name, SourcePosition asked_at,
                                         Diagnostics& diagnostics);
+
+// One slice of a card as a GPU of its own: its SMs with their part of the matrix rates, its memory and bandwidth. Rates
+// are those of a card that is busy as a whole, since slices share its power and clock.
+Gpu slice_of(const Gpu& card, const MigProfile& profile);
 
 // The same card held at a lower power: matmul and attention rates fall with (limit / TDP)^0.67 (study of whole
 // steps, 500 W H100 rows). A limit above the TDP changes nothing.

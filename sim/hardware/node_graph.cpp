@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 // GCC 12 takes an empty boost::optional in these headers for an uninitialised one when sanitizers are on.
 #pragma GCC diagnostic push
@@ -15,12 +16,14 @@ namespace foretrain {
 
 namespace {
 
-enum class VertexKind { gpu, nvswitch, pcie_switch, socket, dram, nic };
+enum class VertexKind { gpu, card, nvswitch, pcie_switch, socket, dram, nic };
 
 const char* to_string(VertexKind kind) {
   switch (kind) {
     case VertexKind::gpu:
       return "gpu";
+    case VertexKind::card:
+      return "card";
     case VertexKind::nvswitch:
       return "nvswitch";
     case VertexKind::pcie_switch:
@@ -62,7 +65,7 @@ using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
 struct Builder {
   Graph graph;
   std::vector<NodeGraph::NamedLink> links;
-  std::vector<Vertex> gpus, nics, sockets, drams;
+  std::vector<Vertex> gpus, cards, nics, sockets, drams;
   std::vector<LinkId> dram_links;
 
   Vertex add(VertexKind kind, std::size_t index) {
@@ -80,22 +83,45 @@ struct Builder {
     for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)})
       boost::add_edge(from, to, Wire{add_link(link, name(from), name(to)), cost}, graph);
   }
+  // Both directions share one rate.
+  LinkId connect_one_way(Vertex a, Vertex b, Link link, std::string name, int cost) {
+    const LinkId id = add_link(link, std::move(name));
+    boost::add_edge(a, b, Wire{id, cost}, graph);
+    boost::add_edge(b, a, Wire{id, cost}, graph);
+    return id;
+  }
 };
+
+// A node is several hosts where NVLink joins them.
+int hosts_of(const ClusterDescription& node) {
+  return node.gpus_per_host > 0 ? node.gpus_per_node / node.gpus_per_host : 1;
+}
 
 // Rates of one node's links.
 struct NodeRates {
   const ClusterDescription& node;
   const LinkRates& rates;
+  std::span<const Gpu* const> gpus;
 
-  Link nvlink(double datasheet, bool bridge) const {
+  const Gpu& gpu(std::size_t index) const { return *gpus[index]; }
+
+  // Of `share` of a GPU's links.
+  Link nvlink(std::size_t index, double share, bool bridge) const {
+    const Gpu::NvLink& own = *gpu(index).nvlink;
     const auto& table = bridge ? rates.nvlink_bridge_fraction : rates.nvlink_fraction;
-    return {LinkKind::nvlink, {datasheet * table.at(node.gpu.nvlink->generation)}, {datasheet}};
+    const double datasheet = own.per_direction.value * share;
+    return {LinkKind::nvlink, {datasheet * table.at(own.generation)}, {datasheet}};
+  }
+  // Between two GPUs: as the slower of them can.
+  Link nvlink(std::size_t a, std::size_t b, double share, bool bridge) const {
+    const Link of_a = nvlink(a, share, bridge), of_b = nvlink(b, share, bridge);
+    return of_b.rate < of_a.rate ? of_b : of_a;
   }
   Link pcie(int generation, int lanes) const {
     const double width = std::clamp(lanes, 1, 16) / 16.0;
     return {LinkKind::pcie, {rates.pcie_copy.at(generation) * width}, {rates.pcie_datasheet.at(generation) * width}};
   }
-  Link gpu_pcie() const { return pcie(pcie_generation(node), node.gpu.pcie_lanes); }
+  Link gpu_pcie(std::size_t index) const { return pcie(pcie_generation(gpu(index), node.host), gpu(index).pcie_lanes); }
   Link host_pcie() const { return pcie(node.host.pcie_generation, 16); }
   Link socket() const {
     const double rate = rates.socket.at(node.host.pcie_generation);
@@ -105,21 +131,28 @@ struct NodeRates {
     const BytesPerSecond datasheet = node.host.dram_bandwidth_per_socket;
     return {LinkKind::host_memory, datasheet * rates.dram_fraction, datasheet};
   }
-  // A driver that refuses P2P marks a desktop card; see host_staging in links.yaml.
-  Link staging() const {
-    const auto& table = node.gpu.p2p_over_pcie ? rates.staging_server : rates.staging_desktop;
-    const Link up = gpu_pcie();
-    const double ring = std::min(table.at(pcie_generation(node)), up.rate.value);
+  // Unless the host is known, a driver that refuses P2P marks a desktop card; see host_staging in links.yaml.
+  Link staging(std::size_t index) const {
+    const Board usual = gpu(index).p2p_over_pcie ? Board::server : Board::desktop;
+    const auto& table = node.host.board.value_or(usual) == Board::server ? rates.staging_server : rates.staging_desktop;
+    const Link up = gpu_pcie(index);
+    const double ring = std::min(table.at(pcie_generation(gpu(index), node.host)), up.rate.value);
     return {LinkKind::host_staging, {2.0 * ring}, 2.0 * up.datasheet};
   }
-  Link c2c() const {
-    return {LinkKind::nvlink, node.gpu.c2c_copy, node.gpu.c2c};
-  }
+  Link c2c(std::size_t index) const { return {LinkKind::nvlink, gpu(index).c2c_copy, gpu(index).c2c}; }
   Link cores(std::size_t sockets) const {
     const BytesPerSecond rate{1e9 * node.host.cores / static_cast<double>(sockets)};
     return {LinkKind::cpu, rate, rate};
   }
   Link nic() const { return {LinkKind::nic, {nic_rate()}, node.nic_rate}; }
+  // What the TCP sockets of a node move in one direction, over all its NICs together: the threads that copy into and
+  // out of the kernel are the host's, not a NIC's. Nothing where the NICs are slower anyway.
+  std::optional<Link> tcp_sockets() const {
+    if (node.network != NetworkKind::ethernet) return std::nullopt;
+    const BytesPerSecond limit = rates.ethernet_node_limit * hosts_of(node), line = node.nic_rate * node.nics;
+    if (limit >= line * rates.ethernet) return std::nullopt;
+    return Link{LinkKind::nic, limit, line};
+  }
 
  private:
   double nic_rate() const {
@@ -131,9 +164,9 @@ struct NodeRates {
         return line * (near ? rates.rdma : rates.rdma_staged);
       }
       case NetworkKind::efa:
-        return line * (node.gpu.architecture == "blackwell" ? rates.efa_blackwell : rates.efa);
+        return line * (gpu(0).architecture == "blackwell" ? rates.efa_blackwell : rates.efa);
       case NetworkKind::ethernet:
-        return std::min(line * rates.ethernet, rates.ethernet_node_limit.value / node.nics);
+        return line * rates.ethernet;
       case NetworkKind::omni_path:
         return line * rates.omni_path;
     }
@@ -145,52 +178,68 @@ bool has_pcie_switches(const ClusterDescription& node) {
   return node.intra == Intra::nvswitch || node.intra == Intra::pcie_switch || is_cube_mesh(node);
 }
 
-// Sockets with their DRAM, PCIe switches, GPUs' and NICs' attachment.
+// Sockets with their DRAM, PCIe switches, GPUs' and NICs' attachment. A card that is cut into slices has one PCIe link
+// for all of them, and a slice its copy engines' way to it.
 void build_host(Builder& b, const ClusterDescription& node, const NodeRates& rates) {
+  const auto cards = static_cast<std::size_t>(node.cards_per_node());
   const auto gpus = static_cast<std::size_t>(node.gpus_per_node);
-  const auto sockets = static_cast<std::size_t>(std::clamp(node.host.sockets, 1, 8));
+  const auto slices = static_cast<std::size_t>(node.slices_per_card());
+  const auto hosts = static_cast<std::size_t>(hosts_of(node));
+  const auto sockets = static_cast<std::size_t>(std::clamp(node.host.sockets, 1, 8 * hosts_of(node)));
+  const std::size_t of_host = std::max<std::size_t>(1, sockets / hosts);
   for (std::size_t s = 0; s < sockets; ++s) {
     b.sockets.push_back(b.add(VertexKind::socket, s));
     b.drams.push_back(b.add(VertexKind::dram, s));
-    const LinkId dram = b.add_link(rates.dram(), "dram " + std::to_string(s));
-    b.dram_links.push_back(dram);
-    boost::add_edge(b.sockets[s], b.drams[s], Wire{dram, kDramCost}, b.graph);
-    boost::add_edge(b.drams[s], b.sockets[s], Wire{dram, kDramCost}, b.graph);
-    for (std::size_t other = 0; other < s; ++other)
+    b.dram_links.push_back(
+        b.connect_one_way(b.sockets[s], b.drams[s], rates.dram(), "dram " + std::to_string(s), kDramCost));
+    for (std::size_t other = s / of_host * of_host; other < s; ++other)
       b.connect(b.sockets[other], b.sockets[s], rates.socket(), kSocketCost);
   }
-  std::vector<Vertex> attachment(gpus);  // what each GPU's PCIe slot hangs on
+  std::vector<Vertex> attachment(cards);  // what each card's PCIe slot hangs on
   if (has_pcie_switches(node)) {
-    const auto per_switch = static_cast<std::size_t>(std::clamp(node.gpus_per_pcie_switch, 1, node.gpus_per_node));
-    const std::size_t switches = (gpus + per_switch - 1) / per_switch;
+    const auto per_switch = static_cast<std::size_t>(std::clamp(node.gpus_per_pcie_switch, 1, node.cards_per_node()));
+    const std::size_t switches = (cards + per_switch - 1) / per_switch;
     for (std::size_t s = 0; s < switches; ++s) {
       const Vertex v = b.add(VertexKind::pcie_switch, s);
       b.connect(v, b.sockets[s * sockets / switches], rates.host_pcie(), kPcieCost);
-      for (std::size_t g = s * per_switch; g < std::min(gpus, (s + 1) * per_switch); ++g) attachment[g] = v;
+      for (std::size_t card = s * per_switch; card < std::min(cards, (s + 1) * per_switch); ++card)
+        attachment[card] = v;
     }
   } else {
-    for (std::size_t g = 0; g < gpus; ++g) attachment[g] = b.sockets[g * sockets / gpus];
+    for (std::size_t card = 0; card < cards; ++card) attachment[card] = b.sockets[card * sockets / cards];
+  }
+  if (!node.mig.empty()) {
+    for (std::size_t card = 0; card < cards; ++card) {
+      b.cards.push_back(b.add(VertexKind::card, card));
+      b.connect(b.cards[card], attachment[card], rates.gpu_pcie(card * slices), kPcieCost);
+    }
   }
   for (std::size_t g = 0; g < gpus; ++g) {
     b.gpus.push_back(b.add(VertexKind::gpu, g));
-    b.connect(b.gpus[g], attachment[g], rates.gpu_pcie(), kPcieCost);
-    if (node.gpu.c2c.value > 0) b.connect(b.gpus[g], b.sockets[g * sockets / gpus], rates.c2c(), kC2cCost);
+    if (node.mig.empty()) {
+      b.connect(b.gpus[g], attachment[g], rates.gpu_pcie(g), kPcieCost);
+    } else if (rates.gpu(g).one_way_copies) {
+      b.connect_one_way(b.gpus[g], b.cards[g / slices], rates.gpu_pcie(g), b.name(b.gpus[g]) + " copy engine",
+                        kPcieCost);
+    } else {
+      b.connect(b.gpus[g], b.cards[g / slices], rates.gpu_pcie(g), kPcieCost);
+    }
+    if (rates.gpu(g).c2c.value > 0) b.connect(b.gpus[g], b.sockets[g * sockets / gpus], rates.c2c(g), kC2cCost);
   }
   for (int n = 0; n < node.nics; ++n) {
     b.nics.push_back(b.add(VertexKind::nic, static_cast<std::size_t>(n)));
     const auto owner = static_cast<std::size_t>(gpu_dealt_nic(n, node.gpus_per_node, node.nics));
-    b.connect(b.nics.back(), attachment[owner], rates.host_pcie(), kPcieCost);
+    b.connect(b.nics.back(), attachment[owner / slices], rates.host_pcie(), kPcieCost);
   }
 }
 
 void build_nvlink(Builder& b, const ClusterDescription& node, const NodeRates& rates) {
   const std::size_t gpus = b.gpus.size();
   if (!node.gpu.nvlink || gpus < 2) return;
-  const double all = node.gpu.nvlink->per_direction.value;
   switch (node.intra) {
     case Intra::nvswitch: {
       const Vertex plane = b.add(VertexKind::nvswitch, 0);
-      for (const Vertex gpu : b.gpus) b.connect(gpu, plane, rates.nvlink(all, false), kNvlinkCost);
+      for (std::size_t g = 0; g < gpus; ++g) b.connect(b.gpus[g], plane, rates.nvlink(g, 1.0, false), kNvlinkCost);
       break;
     }
     case Intra::nvlink_mesh: {
@@ -199,13 +248,13 @@ void build_nvlink(Builder& b, const ClusterDescription& node, const NodeRates& r
         for (std::size_t j = i + 1; j < gpus; ++j) {
           const double share = cube ? cube_mesh_links(static_cast<int>(i), static_cast<int>(j)) / 6.0
                                     : 1.0 / static_cast<double>(gpus - 1);
-          if (share > 0.0) b.connect(b.gpus[i], b.gpus[j], rates.nvlink(all * share, false), kNvlinkCost);
+          if (share > 0.0) b.connect(b.gpus[i], b.gpus[j], rates.nvlink(i, j, share, false), kNvlinkCost);
         }
       break;
     }
     case Intra::nvlink_pairs:
       for (std::size_t i = 0; i + 1 < gpus; i += 2)
-        b.connect(b.gpus[i], b.gpus[i + 1], rates.nvlink(all, true), kNvlinkCost);
+        b.connect(b.gpus[i], b.gpus[i + 1], rates.nvlink(i, i + 1, 1.0, true), kNvlinkCost);
       break;
     case Intra::pcie_switch:
     case Intra::pcie:
@@ -291,8 +340,8 @@ bool gpu_direct(const ClusterDescription& description) {
   return description.p2p && description.network != NetworkKind::ethernet;
 }
 
-int pcie_generation(const ClusterDescription& description) {
-  return std::min(description.gpu.pcie_generation, description.host.pcie_generation);
+int pcie_generation(const Gpu& gpu, const HostDescription& host) {
+  return std::min(gpu.pcie_generation, host.pcie_generation);
 }
 
 Cluster::NicRange nics_dealt_to(int gpu, int gpus, int nics) {
@@ -308,22 +357,33 @@ int gpu_dealt_nic(int nic, int gpus, int nics) {
   return nics <= gpus ? (nic * gpus + nics - 1) / nics : nic * gpus / nics;
 }
 
-NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates)
+NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates, std::span<const Gpu* const> gpus)
     : gpus_(node.gpus_per_node), nics_(node.nics) {
   Builder b;
-  const NodeRates rates{node, link_rates};
+  const NodeRates rates{node, link_rates, gpus};
   build_host(b, node, rates);
   build_nvlink(b, node, rates);
 
   std::vector<LinkId> staging(b.gpus.size()), send(b.nics.size()), receive(b.nics.size());
-  if (!node.p2p)
-    for (std::size_t g = 0; g < b.gpus.size(); ++g)
-      staging[g] = b.add_link(rates.staging(), b.name(b.gpus[g]) + " copies through host memory");
+  if (!node.p2p) {
+    const auto slices = static_cast<std::size_t>(node.slices_per_card());
+    for (std::size_t g = 0; g < b.gpus.size(); ++g) {
+      const Vertex card = node.mig.empty() ? b.gpus[g] : b.cards[g / slices];
+      staging[g] =
+          g % slices > 0 ? staging[g - 1] : b.add_link(rates.staging(g), b.name(card) + " copies through host memory");
+    }
+  }
   for (std::size_t n = 0; n < b.nics.size(); ++n) {
     send[n] = b.add_link(rates.nic(), b.name(b.nics[n]) + " sends");
     receive[n] = b.add_link(rates.nic(), b.name(b.nics[n]) + " receives");
     nic_links_.emplace_back(static_cast<int>(n), send[n]);
     nic_links_.emplace_back(static_cast<int>(n), receive[n]);
+  }
+  const std::optional<Link> tcp = rates.tcp_sockets();
+  LinkId tcp_send, tcp_receive;
+  if (tcp) {
+    tcp_send = b.add_link(*tcp, "tcp sockets send");
+    tcp_receive = b.add_link(*tcp, "tcp sockets receive");
   }
   for (auto [e, end] = boost::edges(b.graph); e != end; ++e)
     for (const Vertex v : {boost::source(*e, b.graph), boost::target(*e, b.graph)})
@@ -390,6 +450,10 @@ NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates
       }
       out.push_back({send[n], 1.0});
       in.insert(in.begin(), Hop{receive[n], 1.0});
+      if (tcp) {
+        out.push_back({tcp_send, 1.0});
+        in.insert(in.begin(), Hop{tcp_receive, 1.0});
+      }
       gpu_to_nic_.push_back(out);
       nic_to_gpu_.push_back(in);
     }
@@ -400,8 +464,10 @@ NodeGraph::NodeGraph(const ClusterDescription& node, const LinkRates& link_rates
 
 std::vector<LinkId> NodeGraph::links_of_gpu(int gpu, LinkKind kind) const {
   std::vector<LinkId> result;
-  for (const auto& [owner, link] : gpu_links_)
-    if (owner == gpu && links_[link.index()].link.kind == kind) result.push_back(link);
+  for (const auto& [owner, link] : gpu_links_) {
+    const bool known = std::find(result.begin(), result.end(), link) != result.end();
+    if (owner == gpu && links_[link.index()].link.kind == kind && !known) result.push_back(link);
+  }
   return result;
 }
 

@@ -45,7 +45,8 @@ class NodeGraph {
     std::string name() const { return to.empty() ? from : from + " -> " + to; }
   };
 
-  NodeGraph(const ClusterDescription& description, const LinkRates& rates);
+  // `gpus`: of this node, in order.
+  NodeGraph(const ClusterDescription& description, const LinkRates& rates, std::span<const Gpu* const> gpus);
 
   std::span<const NamedLink> links() const { return links_; }
   std::span<const Hop> gpu_to_gpu(int from, int to) const { return gpu_to_gpu_[pair(from, to, gpus_)]; }
@@ -84,6 +85,7 @@ int gpu_dealt_nic(int nic, int gpus, int nics);
 
 bool is_cube_mesh(const ClusterDescription& description);
 bool gpu_direct(const ClusterDescription& description);
-int pcie_generation(const ClusterDescription& description);
+// What a GPU's PCIe link runs at: the older of its own generation and the host's.
+int pcie_generation(const Gpu& gpu, const HostDescription& host);
 
 }  // namespace foretrain

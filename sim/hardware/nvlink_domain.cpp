@@ -16,6 +16,7 @@ void join_hosts_of_domain(ClusterDescription& cluster, int domain) {
   cluster.gpus_per_node = joined * host;
   cluster.nics *= joined;
   cluster.host.sockets *= joined;
+  cluster.host.cores *= joined;
   if (cluster.host.dram) *cluster.host.dram *= joined;
   if (cluster.host.nvme_read) *cluster.host.nvme_read *= joined;
   if (cluster.host.nvme_write) *cluster.host.nvme_write *= joined;

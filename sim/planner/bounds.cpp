@@ -54,10 +54,10 @@ PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveCon
   straggler_share_ = case_.software.jitter_per_doubling * std::log2(cluster.gpu_count());
 }
 
-// Groups that lie alike in their nodes are alike, unless a link of some node is another.
+// Groups that lie alike in their nodes are alike, unless a link or GPU of some node is another.
 const GroupShape& PlanBounds::shape_of_ranks(const std::vector<int>& ranks) {
   std::vector<int> key = ranks;
-  if (case_.cluster.overrides.empty()) {
+  if (case_.cluster.overrides.empty() && case_.cluster.odd_gpus.empty()) {
     const int first_node = ranks.front() / case_.cluster.gpus_per_node * case_.cluster.gpus_per_node;
     for (int& rank : key) rank -= first_node;
   }
@@ -258,7 +258,7 @@ CollectiveCost PlanBounds::data_cost(Purpose purpose, int stage, Collective op, 
   const GroupShape& group = shape(purpose, stage);
   CollectiveCost cost = collective_cost(op, bytes, group, cluster_, constants_);
   if (case_.plan.zero == 3 && case_.software.zero3_single_network_flow && group.nodes > 1) {
-    cost.cap = std::min(cost.cap, group.ring_network / std::max(1, group.nics_per_node));
+    cost.cap = std::min(cost.cap, group.nic_rate);
   }
   return cost;
 }

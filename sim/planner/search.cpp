@@ -129,12 +129,10 @@ class Search {
     Case chosen = case_;
     chosen.open_plan.reset();
     chosen.plan = *space_.plan_of(choice);
-    const Step step = build_step(chosen, cluster_, environment_.collectives,
-                                 {Communicators::Folding::symmetric, environment_.hosts});
-    Bytes needed;
-    for (const StagePeak& peak : memory_peaks(chosen, step)) needed = std::max(needed, peak.needed);
-    const Bytes capacity = case_.cluster.gpu.memory;
-    const Bytes missing = needed <= capacity ? Bytes{} : needed - capacity;
+    const Step step =
+        build_step(chosen, cluster_, environment_.collectives, {Communicators::Folding::symmetric, environment_.hosts});
+    Bytes missing;
+    for (const StagePeak& peak : memory_peaks(chosen, step)) missing = std::max(missing, peak.needed - peak.capacity);
     if (chosen.plan.offload.any() && chosen.cluster.host.dram) {
       const HostMemory host = host_memory(chosen, step.layouts, host_activation_peaks(chosen, step));
       if (host.parts.total() > *chosen.cluster.host.dram) return {choice, Time::max(), missing};
@@ -222,6 +220,14 @@ class Search {
 
 std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& environment, const PlannerOptions& options,
                                      Diagnostics& diagnostics) {
+  if (!subject.cluster.odd_gpus.empty()) {
+    diagnostics.error(
+        subject.open_plan ? subject.open_plan->position : subject.position,
+        fmt::format("case '{}' has GPUs that differ (cluster.overrides or jitter), and plans are looked for "
+                    "on like ones; write its plan",
+                    subject.name));
+    return std::nullopt;
+  }
   Search search(subject, environment, options);
   if (search.space().families() == 0) {
     const SourcePosition position = subject.open_plan ? subject.open_plan->position : subject.position;

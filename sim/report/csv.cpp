@@ -28,7 +28,7 @@ void add_memory(CsvRow& row, const CaseReport& r) {
 void add_subject(CsvRow& row, const Case& c) {
   row.add("model", c.model.name);
   row.add("parameters", c.model.parameters());
-  row.add("gpu", c.cluster.gpu.name);
+  row.add("gpu", c.cluster.gpu.full_name());
   row.add("gpus", c.plan.gpus());
   row.add("software", c.software.name);
   row.add("seq_len", c.train.seq_len);

@@ -19,12 +19,41 @@ Message describe_model(const Model& m) {
                  billions(m.active_parameters()), m.top_k, m.experts, shape);
 }
 
+// "6 x a100-sxm4-80gb + 2 x h100-sxm5-80gb", and how many run at a speed of their own.
+Message describe_gpus(const ClusterDescription& c) {
+  std::vector<int> count(static_cast<std::size_t>(c.kinds()));
+  int at_own_speed = 0;
+  count.front() = c.gpus;
+  for (const ClusterDescription::OddGpu& odd : c.odd_gpus) {
+    if (odd.number >= c.gpus) continue;
+    --count.front();
+    ++count[static_cast<std::size_t>(odd.kind)];
+    at_own_speed += odd.speed != 1.0;
+  }
+  std::vector<Message> kinds;
+  for (int kind = 0; kind < c.kinds(); ++kind) {
+    const int gpus = count[static_cast<std::size_t>(kind)];
+    if (gpus == 0) continue;
+    const Gpu& gpu = c.gpu_of_kind(kind);
+    const Message of_kind = message("{} x {}", gpus, gpu.full_name());
+    const bool limited = kind > 0 && gpu.full_name() == c.gpu.full_name();
+    kinds.push_back(limited ? message("{} at another power limit", of_kind) : of_kind);
+  }
+  const Message all = joined(kinds, Message(std::string(" + ")));
+  if (c.jitter.sigma > 0) {
+    return message("{}, speeds spread by {} % (seed {})", all, fmt::format("{:g}", 100 * c.jitter.sigma), c.jitter.seed);
+  }
+  return at_own_speed > 0 ? message("{}, {} of them at another speed", all, at_own_speed) : all;
+}
+
 Message describe_machine(const ClusterDescription& c) {
   std::vector<Message> parts;
-  Message gpus = message("{} x {}", c.gpus, c.gpu.name);
+  Message gpus = describe_gpus(c);
   if (c.nodes() > 1) {
     gpus = c.gpus_per_host > 0 ? message("{} in {} NVLink domains of {}", gpus, c.nodes(), c.gpus_per_node)
                                : message("{} in {} nodes of {}", gpus, c.nodes(), c.gpus_per_node);
+  } else if (c.gpus_per_host > 0) {
+    gpus = message("{} in one NVLink domain", gpus);
   }
   parts.push_back(c.node_name.empty() ? gpus : message("{} ({})", gpus, c.node_name));
   if (c.gpus_per_node > 1 && c.gpus > 1) parts.push_back(Message(to_string(c.intra)));
@@ -63,10 +92,18 @@ Message describe_recompute(const Recompute& recompute) {
   return std::string(Recompute::to_string(recompute.mode));
 }
 
+<<<<<<< ours
 Message describe_offload(const Offload& offload) {
   std::vector<Message> parts;
   const auto add = [&](Message what, Offload::Place place) {
     if (place != Offload::Place::gpu) parts.push_back(message("{} to {}", what, to_string(place)));
+=======
+std::string describe_offload(const Offload& offload) {
+  std::string text;
+  const auto add = [&](const char* what, Offload::Place place) {
+    if (place != Offload::Place::gpu)
+      text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", what, to_string(place));
+>>>>>>> theirs
   };
   add(message("optimizer"), offload.optimizer);
   add(message("weights"), offload.params);

@@ -57,7 +57,7 @@ Json train_json(const Train& t) {
 Json cluster_json(const ClusterDescription& c) {
   return {{"node", or_null(c.node_name)},
           {"fabric", or_null(c.fabric_name)},
-          {"gpu", c.gpu.name},
+          {"gpu", c.gpu.full_name()},
           {"gpus", c.gpus},
           {"nodes", c.nodes()},
           {"gpus_per_node", c.gpus_per_node},

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 
+#include "sim/base/random.h"
 #include "sim/cost/exchange.h"
 
 namespace foretrain {
@@ -233,6 +235,12 @@ Communicators::Communicators(const Case& c, const Cluster& cluster, const Collec
   for (std::size_t r = 0; r < colours.size(); ++r) {
     colours[r] = folding == Folding::none ? r : static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp);
   }
+  for (const ClusterDescription::OddGpu& odd : c.cluster.odd_gpus) {
+    if (folding == Folding::none || odd.number >= c.plan.gpus()) continue;
+    std::uint64_t& colour = colours[static_cast<std::size_t>(odd.number)];
+    colour = mix_bits(mix_bits(colour ^ static_cast<std::uint64_t>(odd.kind) << 32) ^
+                      std::bit_cast<std::uint64_t>(odd.speed));
+  }
   classes_ = refine(colours, job.groups, cluster);
   for (const Classes::RankClass& rank : classes_.ranks) stages_.push_back(coordinates(c.plan, rank.representative).pp);
 
@@ -314,7 +322,7 @@ CollectiveCost Communicators::host_cost(Purpose purpose, double amount) const {
 BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose) const {
   for (std::uint32_t id : by_rank_[rank_class]) {
     const Communicator& c = communicators_[id];
-    if (c.purpose == purpose && c.shape.nodes > 1) return c.shape.ring_network / std::max(1, c.shape.nics_per_node);
+    if (c.purpose == purpose && c.shape.nodes > 1) return c.shape.nic_rate;
   }
   return {std::numeric_limits<double>::infinity()};
 }

@@ -95,4 +95,10 @@ Composition optimizer_work(const Case& c, const StageLayout& layout, double shar
   return composition_of(streamed + orthogonalised_stage(c, layout) * share);
 }
 
+Composition at_speed(Composition work, double speed) {
+  if (speed == 1.0) return work;
+  for (Time& part : work.parts) part = Time::from_seconds(part.seconds() / speed);
+  return work;
+}
+
 }  // namespace foretrain

@@ -11,4 +11,7 @@ namespace foretrain {
 Composition optimizer_work(const Case& subject, const StageLayout& layout);
 Composition optimizer_work(const Case& subject, const StageLayout& layout, double share, double gradients);
 
+// The same work on a GPU whose kernels run at `speed`.
+Composition at_speed(Composition work, double speed);
+
 }  // namespace foretrain

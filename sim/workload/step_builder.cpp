@@ -41,11 +41,17 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
                          const StepOptions& options)
     : case_(subject),
       cluster_(cluster),
-      costs_(subject),
       communicators_(subject, cluster, constants, options.folding, options.hosts),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
-      with_pieces_(options.with_pieces) {}
+      with_pieces_(options.with_pieces) {
+  for (int kind = 0; kind < subject.cluster.kinds(); ++kind) {
+    Case alike = subject;
+    alike.cluster.gpu = subject.cluster.gpu_of_kind(kind);
+    LayerCosts costs(alike);
+    kinds_.push_back({std::move(alike), std::move(costs)});
+  }
+}
 
 Step StepBuilder::build() {
   step_.layouts = stage_layouts(case_.model, case_.plan, case_.software, case_.train.peft);
@@ -79,7 +85,9 @@ void StepBuilder::create_streams() {
     for (auto* streams : {&compute_, &data_, &send_forward_, &send_backward_}) {
       streams->push_back(step_.graph.add_stream());
     }
-    gpu_.push_back(step_.graph.add_resource(kPicosecondsPerSecond));
+    gpu_.push_back(case_.cluster.oddity_of(communicators_.rank_classes()[r].representative));
+    step_.gpu_kind.push_back(gpu_.back().kind);
+    sms_.push_back(step_.graph.add_resource(kPicosecondsPerSecond));
     step_.resource_is_link.push_back(false);
     step_.link_kind_of_resource.push_back(LinkKind::nvlink);
     first_task_.emplace_back(passes);

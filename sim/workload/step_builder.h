@@ -41,7 +41,7 @@ class StepBuilder {
     std::vector<Composition> compute;              // per rank class of the stage
     std::vector<engine::CostId> alone, contended;  // costs of `compute`: undisturbed, or sharing its SMs
     std::vector<std::uint32_t> composition;        // ids
-    KernelList kernels;                            // of `compute`, where pieces are kept
+    std::vector<KernelList> kernels;               // per rank class, at a GPU's usual speed; where pieces are kept
     bool has_compute = false;
     struct Join {
       std::uint32_t communicator;
@@ -77,7 +77,10 @@ class StepBuilder {
   const PreparedBlock& prepared(const Block& block, Pass pass);
   const PreparedBlock& prepared_gather();
   const std::vector<PreparedStep::Join>& joins(const LayerStep::GroupCollective& collective);
-  PreparedBlock prepare(const BlockPass& pass, TaskKind collective_kind);
+  // What a rank class does in a pass, by its kind of GPU.
+  using PassOfKind = std::vector<const BlockPass*>;
+  PreparedBlock prepare(const PassOfKind& pass, TaskKind collective_kind);
+  LayerStep::GroupCollective collective_of_all(const PassOfKind& pass, std::size_t step) const;
   const ContractedPass& contracted(const PipelineOp& op);
   std::vector<TaskPiece> pieces_of(const PreparedStep& step, std::size_t rank) const;
   std::vector<TaskPiece> contracted_pieces(const PipelineOp& op, std::size_t rank);
@@ -132,15 +135,24 @@ class StepBuilder {
   Time idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const;
   std::size_t pass_index(const PipelineOp& op) const;
 
+  // The GPU that a rank class stands for.
+  const Case& case_of(std::uint32_t rank) const { return kinds_[static_cast<std::size_t>(gpu_[rank].kind)].subject; }
+  double speed_of(std::uint32_t rank) const { return gpu_[rank].speed; }
+
   const Case& case_;
   const Cluster& cluster_;
-  LayerCosts costs_;
+  struct GpuKind {
+    Case subject;  // as if all GPUs were of this kind
+    LayerCosts costs;
+  };
+  std::vector<GpuKind> kinds_;
   Communicators communicators_;
   double straggler_share_;
   bool with_pieces_;
   Step step_;
   std::vector<engine::StreamId> compute_, data_, send_forward_, send_backward_;  // per rank class
-  std::vector<engine::ResourceId> gpu_;                                          // per rank class: its SMs
+  std::vector<ClusterDescription::OddGpu> gpu_;                                  // per rank class
+  std::vector<engine::ResourceId> sms_;                                          // per rank class
   std::vector<engine::ResourceId> link_;                                         // per folded link
   std::vector<std::vector<std::uint32_t>> ranks_of_stage_;
   std::vector<std::vector<PipelineOp>> order_;  // per stage

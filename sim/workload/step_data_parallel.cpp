@@ -187,7 +187,7 @@ void StepBuilder::finish_step() {
     const auto stage = static_cast<std::size_t>(step_.stage[rank]);
     std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
     if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
-    const Composition work = optimizer_work(case_, step_.layouts[stage]);
+    const Composition work = at_speed(optimizer_work(case_of(rank), step_.layouts[stage]), speed_of(rank));
     const TaskId optimizer =
         add_task(constant_cost(work.total()), {TaskKind::optimizer, true, rank, -1, -1, -1, add_composition(work)});
     step_.graph.enqueue(compute_[rank], optimizer);

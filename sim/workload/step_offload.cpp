@@ -206,9 +206,14 @@ void StepBuilder::update_streamed(const PerRank& start) {
   const double amount = sharded_parameters(layout, case_.plan) * offload.of_optimizer() / pieces;
   const double state = amount * host_state_bytes(case_, layout);
   const double gradient = offload.gradients == Place::gpu ? 0 : amount * case_.software.offload.host_gradient_bytes;
-  const Composition work = optimizer_work(case_, layout, offload.of_optimizer() / pieces, 0.0);
-  const std::uint32_t composition = add_composition(work);
-  const engine::CostId cost = constant_cost(work.total());
+  std::vector<std::uint32_t> compositions;
+  std::vector<engine::CostId> costs;
+  for (std::uint32_t rank : ranks_) {
+    const double share = offload.of_optimizer() / pieces;
+    const Composition work = at_speed(optimizer_work(case_of(rank), layout, share, 0.0), speed_of(rank));
+    compositions.push_back(add_composition(work));
+    costs.push_back(constant_cost(work.total()));
+  }
   const PipelineOp op{Pass::backward, -1, -1};
   PerRank before_last, last;
   for (int piece = 0; piece < static_cast<int>(pieces); ++piece) {
@@ -216,7 +221,7 @@ void StepBuilder::update_streamed(const PerRank& start) {
     PerRank stepped(ranks_.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const std::uint32_t rank = ranks_[r];
-      stepped[r] = add_task(cost, {TaskKind::optimizer, true, rank, -1, -1, -1, composition});
+      stepped[r] = add_task(costs[r], {TaskKind::optimizer, true, rank, -1, -1, -1, compositions[r]});
       step_.graph.enqueue(compute_[rank], stepped[r]);
       step_.compute_tasks[rank].push_back(stepped[r]);
       step_.graph.add_dependency(here[r], stepped[r]);

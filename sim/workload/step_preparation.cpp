@@ -31,10 +31,10 @@ engine::CostId StepBuilder::communication_cost(std::uint32_t communicator, Colle
   std::vector<engine::ResourceUse> uses;
   for (const Communicator::LinkUse& use : c.uses) uses.push_back({link_[use.link], use.bytes_per_unit});
   // At the rate it reaches on idle links the kernel takes its share of the SMs.
-  const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
-  if (takes_sms && sm_share > 0 && std::isfinite(cost.cap.value)) {
+  if (takes_sms && std::isfinite(cost.cap.value)) {
     for (std::uint32_t member : c.rank_classes) {
-      uses.push_back({gpu_[member], sm_share * kPicosecondsPerSecond / cost.cap.value});
+      const double sm_share = case_of(member).cluster.gpu.achieved.collective_sm_share;
+      if (sm_share > 0) uses.push_back({sms_[member], sm_share * kPicosecondsPerSecond / cost.cap.value});
     }
   }
   const engine::CostId id = step_.graph.add_cost(to_time(cost.latency * exposed), cost.wire_bytes.value * exposed,
@@ -74,26 +74,44 @@ const std::vector<StepBuilder::PreparedStep::Join>& StepBuilder::joins(const Lay
   return found;
 }
 
+// The collective that ends a step of a pass. Members of a group leave it together, so where their kernels differ it is
+// hidden as far as under the shortest of them.
+LayerStep::GroupCollective StepBuilder::collective_of_all(const PassOfKind& pass, std::size_t step) const {
+  std::optional<LayerStep::GroupCollective> shared;
+  for (std::uint32_t rank : ranks_) {
+    LayerStep::GroupCollective own = *pass[static_cast<std::size_t>(gpu_[rank].kind)]->steps[step].collective;
+    own.beside *= 1.0 / speed_of(rank);
+    if (!shared) shared = own;
+    shared->exposed = std::max(shared->exposed, own.exposed);
+    shared->beside = std::min(shared->beside, own.beside);
+  }
+  return *shared;
+}
+
 // Cuts a pass over a block into tasks' worth of work. What the host needs beyond the device's time goes to the first.
-StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind collective_kind) {
+StepBuilder::PreparedBlock StepBuilder::prepare(const PassOfKind& pass, TaskKind collective_kind) {
   PreparedBlock block;
   std::vector<Time> device(ranks_.size());
-  for (const LayerStep& layer_step : pass.steps) {
+  for (std::size_t i = 0; i < pass.front()->steps.size(); ++i) {
     PreparedStep step;
     step.collective_kind = collective_kind;
-    if (with_pieces_) step.kernels = layer_step.compute;
-    Composition compute = composition_of(layer_step.compute.time());
-    compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
-    step.compute.assign(ranks_.size(), compute);
-    if (layer_step.collective) {
-      const Purpose purpose = layer_step.collective->purpose;
+    for (std::uint32_t rank : ranks_) {
+      const LayerStep& layer_step = pass[static_cast<std::size_t>(gpu_[rank].kind)]->steps.at(i);
+      if (with_pieces_) step.kernels.push_back(layer_step.compute);
+      Composition compute = composition_of(layer_step.compute.time() * (1.0 / speed_of(rank)));
+      compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
+      step.compute.push_back(compute);
+    }
+    if (pass.front()->steps[i].collective) {
+      const LayerStep::GroupCollective collective = collective_of_all(pass, i);
+      const Purpose purpose = collective.purpose;
       if (purpose == Purpose::context) step.collective_kind = TaskKind::context_collective;
       if (purpose == Purpose::expert || purpose == Purpose::expert_tensor)
         step.collective_kind = TaskKind::expert_collective;
-      step.collectives = joins(*layer_step.collective);
+      step.collectives = joins(collective);
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      device[r] += compute.total();
+      device[r] += step.compute[r].total();
       for (const PreparedStep::Join& join : step.collectives) {
         const auto& members = communicators_.all()[join.communicator].rank_classes;
         if (std::find(members.begin(), members.end(), ranks_[r]) != members.end()) device[r] += join.duration;
@@ -103,15 +121,16 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const BlockPass& pass, TaskKind 
   }
   if (block.empty()) return block;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const Time host = to_time(pass.host);
+    const BlockPass& own = *pass[static_cast<std::size_t>(gpu_[ranks_[r]].kind)];
+    const Time host = to_time(own.host);
     if (host > device[r]) block.front().compute[r][Part::launch] += host - device[r];
-    block.front().compute[r][Part::launch] += to_time(pass.stall);
+    block.front().compute[r][Part::launch] += to_time(own.stall);
   }
   for (PreparedStep& step : block) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const Time total = step.compute[r].total();
       step.has_compute = step.has_compute || total > Time::zero();
-      const engine::ResourceUse sms{gpu_[ranks_[r]], 1.0};
+      const engine::ResourceUse sms{sms_[ranks_[r]], 1.0};
       step.alone.push_back(constant_cost(total));
       step.contended.push_back(step_.graph.add_cost(Time::zero(), static_cast<double>(total.ps), kPicosecondsPerSecond,
                                                     std::span(&sms, 1), kComputeShare));
@@ -127,19 +146,21 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(const Block& block, Pass
                           block.layer.index()};
   const auto known = prepared_.find(key);
   if (known != prepared_.end()) return known->second;
-  const BlockPass* work = nullptr;
-  switch (block.kind) {
-    case Block::Kind::embedding:
-      work = &costs_.embedding(pass);
-      break;
-    case Block::Kind::head:
-      work = &costs_.head(pass);
-      break;
-    case Block::Kind::layer:
-      work = &costs_.layer(block.layer, pass, block.recomputed);
-      break;
+  PassOfKind work;
+  for (const GpuKind& kind : kinds_) {
+    switch (block.kind) {
+      case Block::Kind::embedding:
+        work.push_back(&kind.costs.embedding(pass));
+        break;
+      case Block::Kind::head:
+        work.push_back(&kind.costs.head(pass));
+        break;
+      case Block::Kind::layer:
+        work.push_back(&kind.costs.layer(block.layer, pass, block.recomputed));
+        break;
+    }
   }
-  return prepared_.emplace(key, prepare(*work, TaskKind::tensor_collective)).first->second;
+  return prepared_.emplace(key, prepare(work, TaskKind::tensor_collective)).first->second;
 }
 
 // A boundary tensor that was sent in tp pieces is put together by an all-gather before the pass can start.
@@ -149,7 +170,7 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared_gather() {
     BlockPass gather;
     gather.steps.push_back(
         {{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, {bytes}, 1.0, {0}}});
-    prepared_gather_ = prepare(gather, TaskKind::pipeline_gather);
+    prepared_gather_ = prepare(PassOfKind(kinds_.size(), &gather), TaskKind::pipeline_gather);
   }
   return *prepared_gather_;
 }
@@ -164,10 +185,11 @@ std::vector<TaskPiece> StepBuilder::pieces_of(const PreparedStep& step, std::siz
   const Time whole = compute[Part::matmul] + compute[Part::memory] + compute[Part::kernel_latency];
   double until = 0;
   Time begin;
-  for (const Kernel& kernel : step.kernels.kernels()) {
-    until += kernel.time.total().value;
+  const std::vector<Kernel>& kernels = step.kernels[rank].kernels();
+  for (const Kernel& kernel : kernels) {
+    until += kernel.time.total().value / speed_of(ranks_[rank]);
     const Time end = std::min(whole, Time::from_seconds(until));
-    const bool last = &kernel == &step.kernels.kernels().back();
+    const bool last = &kernel == &kernels.back();
     add(kernel.of, kernel.what, (last ? whole : end) - begin);
     begin = end;
   }

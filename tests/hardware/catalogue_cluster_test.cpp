@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "sim/hardware/cluster.h"
 #include "tests/hardware/catalogue_support.h"
@@ -186,7 +188,6 @@ TEST_CASE("defaults are recorded where they matter, and only there") {
   CHECK(assumes(good("{gpu: t4, gpus: 2, gpus_per_node: 1, nics: 1, nic_gbps: 10}"), "net is taken as ethernet"));
   CHECK(good("{gpu: h100, gpus: 16, nics: per-gpu, nic_gbps: 400, net: roce}").nics == 8);
   CHECK(good("{gpu: h100, gpus: 16, nodes: 4, nics: 1, nic_gbps: 400, net: roce}").gpus_per_node == 4);
-
 }
 
 TEST_CASE("a link runs at the lower of the host's and the card's PCIe generation") {
@@ -203,7 +204,6 @@ TEST_CASE("what is not simulated is refused by name") {
     return diagnostics.all().front().message.english();
   };
   CHECK(feature("{topo: topo.txt}") == "cluster.topo");
-  CHECK(feature("{gpu: a100-80g, gpus: 1, mig: 3g.40gb}") == "cluster.mig");
   CHECK(feature("{gpu: gb200, gpus: 576, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 400, net: infiniband, "
                 "nvlink_domain: 576}") == "cluster.nvlink_domain");
 }
@@ -216,6 +216,7 @@ TEST_CASE("hosts of one NVLink domain are one node of the cluster") {
   CHECK(rack.nodes() == 1);
   CHECK(rack.nics == 72);
   CHECK(rack.host.sockets == 36);
+  CHECK(rack.host.cores == 36 * 72);
   CHECK(rack.host.dram->value == doctest::Approx(18 * 960e9));
   const ClusterDescription four =
       good("{node: gb200-nvl72, nodes: 64, overrides: [{link: nic, node: 17, index: 3, factor: 0.5}]}");
@@ -229,6 +230,19 @@ TEST_CASE("hosts of one NVLink domain are one node of the cluster") {
   CHECK(cluster.medium(63, 64) == Cluster::Medium::network);
   CHECK(cluster.nic_of(63) == 63);
   for (const Hop& hop : cluster.leave(63, 63)) CHECK(cluster.link(hop.link).kind != LinkKind::socket);
+  // Two GPUs share the memory of a Grace, over NVLink-C2C, and no more.
+  const Cluster whole(rack, link_rates());
+  std::map<std::string, int> sharing;
+  for (int gpu = 0; gpu < 72; ++gpu) {
+    const std::vector<Hop> way = whole.route_to_host(gpu);
+    REQUIRE(way.size() == 2);
+    CHECK(whole.link(way.front().link).kind == LinkKind::nvlink);
+    CHECK(whole.link(way.front().link).datasheet.value == 450e9);
+    CHECK(whole.link(way.back().link).datasheet.value == 512e9);
+    ++sharing[whole.link_name(way.back().link)];
+  }
+  CHECK(sharing.size() == 36);
+  for (const auto& [dram, gpus] : sharing) CHECK(gpus == 2);
 }
 
 TEST_CASE("bad maps are refused at the right place, with what would be right") {
@@ -305,6 +319,72 @@ TEST_CASE("overrides slow a link that exists") {
              {"no NVLink"});
   refused_at("{gpu: h100, gpus: 8, overrides: [{link: nic, node: 0, index: 0, factor: 0.5}]}", "nic,", {"no NIC"});
   refused_at("{gpu: h100, gpus: 8, overrides: slow}", "slow", {"list"});
+}
+
+TEST_CASE("overrides make GPUs differ, later entries changing earlier ones") {
+  const ClusterDescription cluster = good(
+      "{node: dgx-a100-80g, nodes: 3, overrides: [{gpu: h100-sxm5-80gb, nodes: [1, 2]}, {node: 2, index: 4, factor: "
+      "0.5}, "
+      "{node: 0, index: 7, power_limit_w: 300}, {gpu: a100-80g, node: 1}]}");
+  CHECK(cluster.gpu_at(0).name == "a100-sxm4-80gb");
+  CHECK(cluster.gpu_at(8).name == "a100-sxm4-80gb");
+  CHECK(cluster.gpu_at(20).name == "h100-sxm5-80gb");
+  CHECK(cluster.oddity_of(20).speed == 0.5);
+  CHECK(cluster.oddity_of(21).speed == 1.0);
+  CHECK(cluster.odd_gpus.size() == 9);  // node 2, and the GPU with a power limit
+  const auto bf16 = static_cast<std::size_t>(Precision::bf16);
+  CHECK(cluster.gpu_at(7).achieved.matmul[bf16] ==
+        doctest::Approx(cluster.gpu.achieved.matmul[bf16] * std::pow(300.0 / 400, 0.67)));
+  // The limit of the job holds for GPUs of other kinds too.
+  const ClusterDescription limited =
+      good("{node: dgx-a100-80g, nodes: 2, power_limit_w: 350, overrides: [{gpu: h100-sxm5-80gb, node: 1}]}");
+  CHECK(limited.gpu_at(8).achieved.matmul[bf16] < good("{gpu: h100, gpus: 1}").gpu.achieved.matmul[bf16]);
+
+  const Cluster graph(cluster, link_rates());
+  CHECK(graph.has_multicast(16));
+  CHECK(!graph.has_multicast(0));
+  const auto nvlink = [&](int from, int to) { return graph.link(graph.route(from, to).front().link).datasheet.value; };
+  CHECK(nvlink(0, 1) == 300e9);
+  CHECK(nvlink(8, 9) == 300e9);
+  CHECK(nvlink(16, 17) == 450e9);
+  // Hosts that share an NVLink domain are joined without renumbering GPUs.
+  const ClusterDescription rack =
+      good("{node: gb200-nvl72, nodes: 18, overrides: [{node: 17, index: 3, factor: 0.9}]}");
+  CHECK(rack.oddity_of(71).speed == 0.9);
+
+  const auto odd = [](const std::string& entry) { return "{node: dgx-a100-80g, overrides: [{" + entry + "}]}"; };
+  refused_at(odd("node: 0, index: 8, factor: 0.5"), "8,", {"index"});
+  refused_at(odd("node: 1, factor: 0.5"), "1,", {"node"});
+  refused_at(odd("node: 0, factor: 0"), "0}]", {"factor"});
+  refused_at(odd("node: 0, index: 1"), "0, index", {"gpu, power_limit_w or factor"});
+  refused_at(odd("gpu: rtx4090, node: 0"), "rtx4090", {"nvswitch"});
+  refused_at(odd("gpu: h100, node: 0, index: 1"), "h100", {"do not fit together"});
+  refused_at(odd("gpu: h1000, node: 0"), "h1000", {"unknown GPU"});
+  refused_at(odd("node: 0, nodes: [0], factor: 0.5"), "0, nodes", {"either node or nodes"});
+  refused_at("{gpu: a100-pcie-80gb, gpus: 2, intra: pcie, overrides: [{gpu: rtx4090, node: 0, index: 1}]}", "rtx4090",
+             {"p2p: false"});
+  refused_at("{gpu: h100, gpus: 8, overrides: [{gpu: gh200-96gb, node: 0}]}", "gh200", {"module"});
+  refused_at("{gpu: h100, gpus: 8, jitter: {sigma: 0.9}}", "0.9", {"sigma"});
+  refused_at("{gpu: h100, gpus: 8, jitter: {seed: 1}}", "{seed", {"sigma"});
+  refused_at("{node: dgx-h100, nodes: 256, jitter: {sigma: 0.1}}", "{sigma", {"1024"});
+}
+
+TEST_CASE("the board says how fast copies through host memory are") {
+  const auto ring = [](std::string_view yaml) {
+    const Cluster cluster(good(yaml), link_rates());
+    for (const Hop& hop : cluster.route(0, 1)) {
+      const Link link = cluster.link(hop.link);
+      if (link.kind == LinkKind::host_staging) return link.rate.value / 2e9;
+    }
+    return 0.0;
+  };
+  CHECK(ring("{gpu: 4090, gpus: 4, p2p: false}") == doctest::Approx(3.2));
+  CHECK(ring("{gpu: 4090, gpus: 4, p2p: false, host: {board: server}}") == doctest::Approx(14.5));
+  CHECK(ring("{gpu: l40s, gpus: 4, p2p: false}") == doctest::Approx(14.5));
+  CHECK(ring("{gpu: l40s, gpus: 4, p2p: false, host: {board: desktop}}") == doctest::Approx(3.2));
+  CHECK(ring("{node: 8x-rtx4090-nps4}") == doctest::Approx(14.5));
+  CHECK(assumes(good("{gpu: 4090, gpus: 4, p2p: false}"), "host.board is taken as desktop"));
+  refused_at("{gpu: 4090, gpus: 4, host: {board: laptop}}", "laptop", {"server, desktop"});
 }
 
 TEST_CASE("an empty cluster says what it needs") {

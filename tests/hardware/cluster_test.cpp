@@ -137,6 +137,42 @@ TEST_CASE("without GPUDirect the network goes through host memory") {
   CHECK(by_kind(rdma, rdma.leave(0, 0)).count(LinkKind::host_memory) == 0);
 }
 
+TEST_CASE("TCP sockets of a node have one limit, whatever the number of its NICs") {
+  const auto network = [](int nics, double gbps) {
+    return build(with_nics(machine("a100", 16, 8, Intra::nvswitch), nics, gbps, NetworkKind::ethernet));
+  };
+  const auto slowest = [](const Cluster& cluster, std::span<const Hop> hops) {
+    double rate = 1e12;
+    for (const Hop& hop : hops) {
+      const Link link = cluster.link(hop.link);
+      if (link.kind == LinkKind::nic) rate = std::min(rate, link.rate.value / hop.bytes_per_byte);
+    }
+    return rate / 1e9;
+  };
+  // One flow has its NIC, or the limit of the node where that is less.
+  CHECK(slowest(network(1, 10), network(1, 10).leave(0, 0)) == doctest::Approx(0.94 * 1.25));
+  CHECK(slowest(network(8, 25), network(8, 25).leave(0, 0)) == doctest::Approx(0.94 * 3.125));
+  CHECK(slowest(network(1, 100), network(1, 100).leave(0, 0)) == doctest::Approx(4.0));
+  // All flows of a node together have the limit, from two NICs of 25 Gbit/s on.
+  const auto together = [&](int nics, double gbps) {
+    const Cluster cluster = network(nics, gbps);
+    std::map<std::size_t, double> load;
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      for (const Hop& hop : cluster.leave(gpu, cluster.nic_of(gpu))) load[hop.link.index()] += hop.bytes_per_byte;
+    }
+    double seconds = 0;
+    for (const auto& [link, bytes] : load) {
+      const Link of = cluster.link(LinkId(link));
+      if (of.kind == LinkKind::nic) seconds = std::max(seconds, bytes / (of.rate.value / 1e9));
+    }
+    return 8 / seconds;
+  };
+  CHECK(together(1, 25) == doctest::Approx(0.94 * 3.125));
+  CHECK(together(2, 25) == doctest::Approx(4.0));
+  CHECK(together(8, 25) == doctest::Approx(4.0));
+  CHECK(together(8, 1) == doctest::Approx(0.94));
+}
+
 TEST_CASE("NICs are dealt evenly, and a GPU with two of its own spreads over both") {
   for (const int gpus : {1, 2, 3, 4, 7, 8})
     for (const int nics : {1, 2, 3, 4, 8, 16, 32}) {

@@ -168,3 +168,14 @@ TEST_CASE("what is fixed of a plan stays, and an illegal fix is reported") {
   CHECK_FALSE(find_plans(c, environment(), {.top = 2}, diagnostics));
   CHECK(diagnostics.has_errors());
 }
+
+TEST_CASE("plans are looked for on like GPUs only") {
+  Case c = case_of(
+      "model: gpt2\nsoftware: torch-ddp\ntrain: {seq_len: 256, global_batch: 8}\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 4, overrides: [{node: 0, index: 1, factor: 0.9}]}");
+  c.open_plan = PlanRequest{};
+  Diagnostics diagnostics;
+  CHECK(!find_plans(c, environment(), {}, diagnostics).has_value());
+  REQUIRE(diagnostics.error_count() == 1);
+  CHECK(diagnostics.all().front().message.find("write its plan") != std::string::npos);
+}
