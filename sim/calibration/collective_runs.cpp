@@ -73,6 +73,7 @@ class RunReader {
     d.nics = count("nics", 0);
     d.nic_rate = {run.required_number("nic_gbps", Unit::network_rate, {0, 1e13})};
     d.p2p = run.boolean("p2p").value_or(true);
+    if (const auto board = run.choice("board", {"server", "desktop"})) d.host.board = static_cast<Board>(*board);
     const std::optional<Datasheet> card =
         load_datasheet(data_, run.required_text("gpu"), run.position_of("gpu"), diagnostics_);
     points(run, result);
