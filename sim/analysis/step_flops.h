@@ -14,7 +14,7 @@ struct StepFlops {
 StepFlops step_flops(const Case& subject, const std::vector<StageLayout>& layouts);
 
 // What the model FLOPs utilisation is a share of: the dense peak of the run's precision, or of fp32 where the GPU has
-// no such rate; 0 if it has neither.
+// no such rate; 0 if it has neither. The mean over the job where GPUs differ.
 FlopsPerSecond peak_rate(const Case& subject);
 
 }  // namespace foretrain

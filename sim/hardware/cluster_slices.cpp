@@ -58,8 +58,8 @@ void settle_intra_of_slices(ClusterReading& read, std::optional<Intra> given) {
   cluster.intra = usual;
   cluster.p2p = false;
   if (cluster.gpus > 1) {
-    read.assume(
-        "slices exchange data through host memory, with an NCCL that lets slices join (NVIDIA/nccl issue 1716)");
+    read.assume(message(
+        "slices exchange data through host memory, with an NCCL that lets slices join (NVIDIA/nccl issue 1716)"));
   }
 }
 

@@ -63,7 +63,10 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   plan.all_forward_first = software.interleaved_all_forward_first;
   plan.ends_as_layers = static_cast<int>(request.ends_as_layers.value_or(0));
   plan.layers = request.layers.value_or(std::vector<std::int64_t>{});
-  check_attention(q);
+  for (const Gpu* gpu : q.cluster.unlike_gpus()) {
+    check_precision(q, *gpu);
+    check_attention(q, *gpu);
+  }
   resolve_context_parallel(q, plan);
   resolve_sequence_parallel(q, plan);
   resolve_recompute(q, plan);
@@ -74,7 +77,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   check_batch(q, plan);
   resolve_sharding(q, software, plan);
   resolve_experts(q, software, plan);
-  check_precision(q, plan);
+  check_fp8_recipe(q, plan);
   check_peft(q, software, plan);
   check_optimizer(q, plan);
   if (request.offload && splits_backward(plan.schedule)) {

@@ -62,8 +62,9 @@ void check_batch(const Question& q, const Plan& plan);
 void resolve_experts(const Question& q, const Software& software, Plan& plan);
 
 // training_rules.cpp: what is computed, and whether it goes with the rest.
-void check_precision(const Question& q, const Plan& plan);
-void check_attention(const Question& q);
+void check_fp8_recipe(const Question& q, const Plan& plan);
+void check_precision(const Question& q, const Gpu& gpu);
+void check_attention(const Question& q, const Gpu& gpu);
 void resolve_recompute(const Question& q, Plan& plan);
 void check_peft(const Question& q, const Software& software, const Plan& plan);
 void check_optimizer(const Question& q, const Plan& plan);

@@ -4,9 +4,7 @@
 
 namespace foretrain {
 
-// What the GPU can compute in.
-void check_precision(const Question& q, const Plan& plan) {
-  const Gpu& gpu = q.cluster.gpu;
+void check_fp8_recipe(const Question& q, const Plan& plan) {
   const Precision wanted = q.train.precision;
   if (q.train.fp8 != Fp8{} && wanted != Precision::fp8) {
     q.diagnostics.error(q.train.fp8_position,
@@ -16,6 +14,11 @@ void check_precision(const Question& q, const Plan& plan) {
   } else if (q.train.fp8.gathers_parameters && plan.zero == 0) {
     q.diagnostics.warning(q.train.fp8_position, message("parameter_gather has no effect with zero=0: no weights are gathered"));
   }
+}
+
+// What a GPU can compute in.
+void check_precision(const Question& q, const Gpu& gpu) {
+  const Precision wanted = q.train.precision;
   if (gpu.dense(wanted)) return;
   std::vector<std::string> legal;
   for (int i = 0; i < kPrecisions; ++i) {
@@ -32,8 +35,7 @@ void check_precision(const Question& q, const Plan& plan) {
   }
 }
 
-void check_attention(const Question& q) {
-  const Gpu& gpu = q.cluster.gpu;
+void check_attention(const Question& q, const Gpu& gpu) {
   if (q.train.attention == AttentionKernel::standard) return;
   std::vector<std::string> legal;
   for (int i = 1; i < kAttentionKernels; ++i) {

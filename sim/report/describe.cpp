@@ -92,18 +92,10 @@ Message describe_recompute(const Recompute& recompute) {
   return std::string(Recompute::to_string(recompute.mode));
 }
 
-<<<<<<< ours
 Message describe_offload(const Offload& offload) {
   std::vector<Message> parts;
   const auto add = [&](Message what, Offload::Place place) {
     if (place != Offload::Place::gpu) parts.push_back(message("{} to {}", what, to_string(place)));
-=======
-std::string describe_offload(const Offload& offload) {
-  std::string text;
-  const auto add = [&](const char* what, Offload::Place place) {
-    if (place != Offload::Place::gpu)
-      text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", what, to_string(place));
->>>>>>> theirs
   };
   add(message("optimizer"), offload.optimizer);
   add(message("weights"), offload.params);
