@@ -35,8 +35,8 @@ std::vector<TrainingRow> training_rows(const LadderQuestion& q) {
        ""},
       {"train", "8-bit AdamW", false, "optimizer: adamw8bit", ""},
       {"train", "AdamW", false, "optimizer: adamw", ""},
-      {"train", "AdamW on the CPU", false, "optimizer: adamw", "zero: 2, offload: optimizer"},
-      {"train", "AdamW, all on CPU", false, "optimizer: adamw", "zero: 3, offload: optimizer+params"}};
+      {"train", "AdamW on CPU", false, "optimizer: adamw", "zero: 2, offload: optimizer"},
+      {"train", "all on CPU", false, "optimizer: adamw", "zero: 3, offload: optimizer+params"}};
   if (q.cards > 1) {
     for (int stage = 1; stage <= 3; ++stage) {
       rows.push_back({"train", fmt::format("ZeRO-{} over {}", stage, q.cards), true, "optimizer: adamw",
@@ -118,7 +118,7 @@ LadderRow training_row(const TrainingRow& how, const Case& subject, const Enviro
 LadderRow refused_row(const TrainingRow& how, const Diagnostics& said) {
   LadderRow row{.use = how.use, .how = how.how};
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) row.why_not = d.message;
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) row.why_not = d.message.english();
   }
   return row;
 }

@@ -59,6 +59,8 @@ Simulated simulate_step(const Case& subject, const Environment& environment, con
   auto outcome = engine::simulate(step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(step, *deadlock);
   return {std::move(step), std::get<engine::Schedule>(std::move(outcome))};
+}
+
 // What a paged optimizer's state gives way to, in whole bytes; nothing where all fits or that would not make it fit.
 Bytes to_page_out(const CaseReport& report) {
   const Case& c = report.subject;

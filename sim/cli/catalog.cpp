@@ -32,7 +32,7 @@ constexpr std::array<Kind, 6> kKinds = {{{"models", "model", "/configs/models", 
                                          {"nodes", "node", "/hardware/nodes", "node"},
                                          {"fabrics", "fabric", "/hardware/fabrics", "fabric"},
                                          {"software", "software", "/configs/software", "software profile"},
-                                         {"offers", "offer", "/configs/offers", "file of offers"}}};
+                                         {"offers", "offer", "/configs/offers", "offer file"}}};
 
 std::string text_at(const Node& node, std::initializer_list<const char*> keys) {
   const Node* at = &node;

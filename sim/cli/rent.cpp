@@ -37,19 +37,18 @@ int rent_machines(const RentCommandOptions& options) {
   }
   const RentAnswer answer = rent(*question, *environment, how);
   if (shows_progress) fmt::print(stderr, "\r{:30}\r", "");
-  return deliver(
-      options, [&] { return report::rent_table(*question, answer, standard_output(options), options.all); },
-      {{options.json, [&] { return report::rent_json(*question, answer); }},
-       {options.csv, [&] { return report::rent_csv(*question, answer); }}});
+  return deliver(options, [&] { return report::rent_table(*question, answer, standard_output(options), options.all); },
+                 {{options.json, [&] { return report::rent_json(*question, answer); }},
+                  {options.csv, [&] { return report::rent_csv(*question, answer); }}});
 }
 
 }  // namespace
 
 Command rent_command(CLI::App& program) {
-  CLI::App& parser =
-      *program.add_subcommand("rent", "which machines to rent for a job, by a deadline or for a budget");
+  CLI::App& parser = *program.add_subcommand("rent", "which machines to rent for a job, by a deadline or for a budget");
   const auto options = std::make_shared<RentCommandOptions>();
-  parser.add_option("FILE", options->file, "question (YAML): a job as in a scenario, and what to rent it on")->required();
+  parser.add_option("FILE", options->file, "question (YAML): a job as in a scenario, and what to rent it on")
+      ->required();
   parser.add_option("--offers", options->overrides.offers, "offers in place of the question's: a file or a name")
       ->type_name("FILE")
       ->allow_extra_args(false);
@@ -65,7 +64,8 @@ Command rent_command(CLI::App& program) {
       "Examples:\n"
       "  foretrain rent scenarios/rent/3090-to-a100-40g.yaml\n"
       "  foretrain rent my-job.yaml --offers my-prices.yaml --deadline 3d12h --json -\n"
-      "Offers of the catalogue: foretrain catalog offers. Machines on which the job does not fit are listed, with why.");
+      "Offers of the catalogue: foretrain catalog offers. Machines on which the job does not fit are listed, with "
+      "why.");
   return {&parser, [options] { return rent_machines(*options); }};
 }
 

@@ -111,9 +111,10 @@ class Cluster {
   bool has_multicast(int gpu) const;
   // NICs and GPUs exchange data without passing through host memory.
   bool gpu_direct() const;
+  // The graph of one node; its links are numbered within it.
+  const NodeGraph& graph(int node) const;
 
  private:
-  const NodeGraph& graph(int node) const;
 
   ClusterDescription description_;
   std::shared_ptr<const NodeGraph> node_;  // most nodes

@@ -59,11 +59,10 @@ void add_contracted_traffic(std::vector<double>& traffic, const Step& step, cons
 
 }  // namespace
 
-NodeTraffic node_traffic(const CaseReport& report, const Cluster& cluster, const LinkRates& rates,
-                         const Communicators& communicators) {
+NodeTraffic node_traffic(const CaseReport& report, const Cluster& cluster, const Communicators& communicators) {
   std::vector<double> traffic = scheduled_traffic(report.step, communicators.links().size());
   add_contracted_traffic(traffic, report.step, communicators);
-  const NodeGraph node(cluster.description(), rates);
+  const NodeGraph& node = cluster.graph(0);
   NodeTraffic result;
   const auto add = [&](LinkId id, std::string from, std::string to) {
     NodeTraffic::LinkTraffic& link = result.links.emplace_back();

@@ -20,7 +20,6 @@ struct NodeTraffic {
 };
 
 // Traffic that passes contract is taken from how long it is exposed.
-NodeTraffic node_traffic(const CaseReport& report, const Cluster& cluster, const LinkRates& rates,
-                         const Communicators& communicators);
+NodeTraffic node_traffic(const CaseReport& report, const Cluster& cluster, const Communicators& communicators);
 
 }  // namespace foretrain::page

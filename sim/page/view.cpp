@@ -92,7 +92,7 @@ Json topology_json(const CaseReport& r, const Cluster& cluster, const LinkRates&
                    const Communicators& communicators) {
   const ClusterDescription& d = cluster.description();
   Json links = Json::array();
-  for (const auto& link : node_traffic(r, cluster, rates, communicators).links) {
+  for (const auto& link : node_traffic(r, cluster, communicators).links) {
     links.push_back({{"from", link.from},
                      {"to", report::or_null(link.to)},
                      {"kind", foretrain::to_string(link.link.kind)},
@@ -105,6 +105,7 @@ Json topology_json(const CaseReport& r, const Cluster& cluster, const LinkRates&
           {"gpu", d.gpu.name},
           {"gpus_per_node", d.gpus_per_node},
           {"nodes", d.nodes()},
+          {"nodes_alike", d.overrides.empty()},
           {"network", d.nodes() > 1 ? Json(foretrain::to_string(d.network)) : Json(nullptr)},
           {"oversubscription", d.oversubscription},
           {"rail_optimised", d.rail_optimised},

@@ -27,7 +27,9 @@ void read_work(MapReader& reader, Train& train) {
   const auto samples = reader.number("samples", config::Unit::count, {1, 1e15});
   const auto epochs = reader.number("epochs", config::Unit::count, {1e-6, 1e6});
   if (tokens && samples) reader.error("samples", "train has both tokens and samples; write one");
-  if (samples && !reader.has("seq_len")) reader.error("samples", "train.samples needs train.seq_len: how long they are");
+  if (samples && !reader.has("seq_len")) {
+    reader.error("samples", "train.samples needs train.seq_len: how long they are");
+  }
   if (epochs && !samples) reader.error("epochs", "train.epochs needs train.samples: how often they are seen");
   train.tokens = tokens.value_or(samples.value_or(0.0) * epochs.value_or(1.0) * static_cast<double>(train.seq_len));
 }

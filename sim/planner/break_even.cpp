@@ -11,7 +11,8 @@ BreakEven break_even(Band cost, double kilowatts, const Ownership& ownership, Ba
       kilowatts * ownership.power_factor * kHoursPerMonth * ownership.power_price + ownership.upkeep_per_month;
   answer.rent_per_month = rent_per_month;
   const auto months = [&](double price, double rent) {
-    return rent > answer.own_per_month ? price / (rent - answer.own_per_month) : std::numeric_limits<double>::infinity();
+    return rent > answer.own_per_month ? price / (rent - answer.own_per_month)
+                                       : std::numeric_limits<double>::infinity();
   };
   answer.months = {months(answer.cost.low, rent_per_month.high), months(answer.cost.high, rent_per_month.low)};
   return answer;

@@ -6,14 +6,14 @@ namespace foretrain {
 
 // What a job meets beside its steps, in hours.
 struct Interruptions {
-  double checkpoint = 0.0;              // writing one; training waits
-  std::optional<double> interval;       // of training between two; absent: the best, or none without interruptions
+  double checkpoint = 0.0;                  // writing one; training waits
+  std::optional<double> interval;           // of training between two; absent: the best, or none without interruptions
   std::optional<double> mean_time_between;  // of the whole job; absent: none
-  double restart = 0.0;                 // from an interruption until training goes on from the last checkpoint
+  double restart = 0.0;                     // from an interruption until training goes on from the last checkpoint
 };
 
-// The interval between checkpoints that loses least time: Daly's estimate, of which Young's sqrt(2 d M) is the first term
-// (J. Young, Comm. ACM 17, 1974; J. T. Daly, Future Generation Computer Systems 22, 2006, equation 37).
+// The interval between checkpoints that loses least time: Daly's estimate, of which Young's sqrt(2 d M) is the first
+// term (J. Young, Comm. ACM 17, 1974; J. T. Daly, Future Generation Computer Systems 22, 2006, equation 37).
 double best_interval(double checkpoint, double mean_time_between);
 
 // Where the hours of a job go.

@@ -20,9 +20,14 @@ constexpr double kMostHours = 1e7;
 double parameters_trained(const Case& c) {
   const Peft& peft = c.train.peft;
   if (!peft.active()) return static_cast<double>(c.model.parameters());
-  const double adapters = layer_adapters(c.model, peft, 1, c.software.lora_merged_projections).parameters(peft.rank);
-  const double head = peft.full_head ? static_cast<double>(c.model.head_parameters()) : 0.0;
-  return adapters * static_cast<double>(c.model.layers) + head;
+  double trained = peft.full_head ? static_cast<double>(c.model.head_parameters()) : 0.0;
+  for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
+    const LayerKind kind = c.model.layer_kind(layer);
+    const LayerAdapters adapters = layer_adapters(c.model, peft, kind, 1, 1, c.software.lora_merged_projections);
+    trained += adapters.parameters(peft.rank);
+    if (kind.experts) trained += static_cast<double>(c.model.experts) * adapters.parameters_of_expert(peft.rank);
+  }
+  return trained;
 }
 
 // Weights and optimizer states of what is trained.
@@ -208,7 +213,7 @@ class Renting {
         found.why_not = fmt::format("no plan fits: the nearest lacks {:.1f} GiB on each GPU",
                                     answer->nearest_miss->missing.value / kGiB);
       } else {
-        found.why_not = "no plan fits";
+        found.why_not = "no plan fits, or none can be simulated";
       }
     }
     return found;

@@ -21,13 +21,13 @@ struct RentCandidate {
   bool offloads = false;             // for nothing fitted without
   // Why there is no report: the reason, or that it can neither be faster nor cheaper than another.
   std::string why_not;
-  bool beaten = false;   // not simulated: even at the peak of its GPUs, in `time` and `money`, another one is better
-  JobTime time;          // expected hours, by what they go to
-  Band hours;            // nine in ten such jobs
-  double money = 0.0;    // in the middle of the price
-  Band money_range;      // of price and hours
+  bool beaten = false;  // not simulated: even at the peak of its GPUs, in `time` and `money`, another one is better
+  JobTime time;         // expected hours, by what they go to
+  Band hours;           // nine in ten such jobs
+  double money = 0.0;   // in the middle of the price
+  Band money_range;     // of price and hours
   double money_per_billion_tokens = 0.0;
-  double busy_per_billion_tokens = 0.0;  // of a machine that trains all the time it is paid for
+  double busy_per_billion_tokens = 0.0;     // of a machine that trains all the time it is paid for
   bool in_time = false, in_budget = false;  // as expected; true if nothing was asked
   bool surely_in_time = false;              // at the high end of the hours too
   bool on_front = false;                    // no other is both faster and cheaper
@@ -36,10 +36,11 @@ struct RentCandidate {
 };
 
 struct RentAnswer {
-  std::vector<RentCandidate> candidates;  // simulated ones by hours and money, then those that are beaten, then the rest
-  std::optional<std::size_t> best;        // the cheapest in time; with a budget alone, the fastest within it
+  // Simulated ones by hours and money, then those that are beaten, then the rest.
+  std::vector<RentCandidate> candidates;
+  std::optional<std::size_t> best;  // the cheapest in time; with a budget alone, the fastest within it
   std::optional<std::size_t> fastest, cheapest;  // of all that were simulated
-  std::optional<std::size_t> if_halved;   // the best for half the deadline, or half the hours of the best
+  std::optional<std::size_t> if_halved;          // the best for half the deadline, or half the hours of the best
   double halved_deadline_hours = 0.0;
   // What is for sale against the cheapest simulated candidate with these GPUs that is not spot.
   struct Bought {

@@ -96,6 +96,10 @@ class Search {
       for (std::size_t family = first[group]; family == first[group] || space_.continues(family); ++family) {
         if (stopped()) return;
         space_.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
+          if (too_long(plan)) {
+            open[family].push_back({choice, Time::max(), Bytes{}});
+            return;
+          }
           const Bytes needed = bounds.memory(plan);
           const bool fits = needed <= capacity;
           (fits ? open : full)[family].push_back(
@@ -115,6 +119,9 @@ class Search {
     tell();
   }
 
+  // More passes in a step than are simulated, as simulate_case() says.
+  bool too_long(const Plan& plan) const { return layer_passes(plan, case_.model, case_.train) > kMostLayerPasses; }
+
   Trial simulate(const PlanChoice& choice, bool even_if_it_does_not_fit) const {
     try {
       return simulate_any(choice, even_if_it_does_not_fit);
@@ -129,6 +136,7 @@ class Search {
     Case chosen = case_;
     chosen.open_plan.reset();
     chosen.plan = *space_.plan_of(choice);
+    if (too_long(chosen.plan)) return {choice, Time::max(), {}};
     const Step step =
         build_step(chosen, cluster_, environment_.collectives, {Communicators::Folding::symmetric, environment_.hosts});
     Bytes missing;

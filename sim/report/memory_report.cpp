@@ -40,10 +40,10 @@ Bytes sum_of(const LadderRow& row, const Column& column) {
 
 std::string gigabytes(Bytes bytes) { return bytes.value > 0 ? fmt::format("{:.1f}", bytes.value / kGiga) : ""; }
 
-// And what the host must have beside it, if anything.
+// With what its host must have for the plan, if anything.
 std::string smallest_card(const LadderRow& row) {
   if (row.held_by.empty()) return "none";
-  const std::string host = row.host.value > 0 ? fmt::format(", {:.0f} GB host", row.host.value / kGiga) : "";
+  const std::string host = row.host.value > 0 ? fmt::format(" + {:.0f} GB", row.host.value / kGiga) : "";
   return (row.gpus > 1 ? fmt::format("{} x ", row.gpus) : "") + row.held_by.front() + host;
 }
 
@@ -55,7 +55,7 @@ std::string memory_table(const Ladder& ladder, const Terminal& terminal) {
       fmt::format("{}, {:.2f}e9 parameters", ladder.model.name, static_cast<double>(ladder.model.parameters()) / 1e9);
   std::string text = styled(printable(title), Style::bold, terminal) + "\n" +
                      wrapped(fmt::format("Serving {} {} of {} tokens; training micro-batches of {} x {} tokens with "
-                                         "recompute {} in {}. GB (1e9 bytes) on one GPU",
+                                         "recompute {} in {}. GB (1e9 bytes) on one GPU; + GB: of its host",
                                          q.streams, q.streams == 1 ? "stream" : "streams", q.context, q.micro_batch,
                                          q.seq_len, q.recompute, printable(q.software)),
                              terminal.width, 2) +

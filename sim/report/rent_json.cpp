@@ -15,9 +15,8 @@ Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 Json price_json(const Price& price) {
   Json terms = Json::array();
   for (const Price::Term& term : price.terms) terms.push_back({{"hours", term.hours}, {"factor", term.factor}});
-  return {{"amount", band_json(price.amount)}, {"currency", price.currency},
-          {"per", to_string(price.per)},       {"whole_periods", price.whole_periods},
-          {"minimum_hours", price.minimum_hours}, {"terms", std::move(terms)}};
+  return {{"amount", band_json(price.amount)},    {"currency", price.currency},           {"per", to_string(price.per)},
+          {"whole_periods", price.whole_periods}, {"minimum_hours", price.minimum_hours}, {"terms", std::move(terms)}};
 }
 
 Json offer_json(const Offer& offer) {

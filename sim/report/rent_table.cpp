@@ -29,7 +29,9 @@ std::vector<std::size_t> to_show(const RentAnswer& answer, bool every) {
     if (answer.candidates[i].report) simulated.push_back(i);
   }
   if (every || simulated.size() <= kShown) return simulated;
-  const auto cheaper = [&](std::size_t a, std::size_t b) { return answer.candidates[a].money < answer.candidates[b].money; };
+  const auto cheaper = [&](std::size_t a, std::size_t b) {
+    return answer.candidates[a].money < answer.candidates[b].money;
+  };
   const auto front =
       std::stable_partition(simulated.begin(), simulated.end(), [&](auto i) { return answer.candidates[i].on_front; });
   std::stable_sort(front, simulated.end(), cheaper);
@@ -162,11 +164,10 @@ std::string bought_line(const RentQuestion& question, const RentAnswer& answer, 
     const std::string both = between(band.low, band.high, text);
     return both.empty() ? text(band.low) : both;
   };
-  const std::string pays =
-      std::isfinite(b.months.high)
-          ? fmt::format("pays after {} months around the clock, {} such jobs", either(b.months, hours),
-                        grouped(std::ceil(bought.jobs)))
-          : "does not pay at every price and rent";
+  const std::string pays = std::isfinite(b.months.high)
+                               ? fmt::format("pays after {} months around the clock, {} such jobs",
+                                             either(b.months, hours), grouped(std::ceil(bought.jobs)))
+                               : "does not pay at every price and rent";
   const std::string own = b.own_per_month > 0 ? money(b.own_per_month) : "nothing (rent.ownership would say)";
   return printable(fmt::format("{} x {} for {} {}, {}, {}: {}; renting {} costs {} a month, owning {}",
                                c.gpus / purchase.gpus, purchase.name, either(b.cost, money), question.currency,
@@ -187,8 +188,8 @@ std::string buying(const RentQuestion& question, const RentAnswer& answer, bool 
     if (bought == answer.bought.end()) {
       others.push_back(name);
     } else if (every || answer.bought.size() <= kPurchasesShown ||
-               (answer.best && question.purchases[i].gpu ==
-                                   answer.candidates[*answer.best].report->subject.cluster.gpu.name)) {
+               (answer.best &&
+                question.purchases[i].gpu == answer.candidates[*answer.best].report->subject.cluster.gpu.name)) {
       add(bought_line(question, answer, *bought));
     } else {
       hidden.push_back(name);
@@ -226,9 +227,11 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
                     terminal.width, 4) +
             "\n";
   }
-  return text + wrapped("  money: in the middle of a price's band and of the expected hours; months and years that are "
-                        "begun are paid whole",
-                        terminal.width, 4) +
+  return text +
+         wrapped(
+             "  money: in the middle of a price's band and of the expected hours; months and years that are "
+             "begun are paid whole",
+             terminal.width, 4) +
          "\n";
 }
 
@@ -253,8 +256,8 @@ std::string rent_table(const RentQuestion& question, const RentAnswer& answer, c
             "\n";
     text += "\n" + plans(question, answer, shown, terminal);
   }
-  for (const std::string& section : {left_out(question, answer, every, terminal), buying(question, answer, every, terminal),
-                                     understood(question, terminal)}) {
+  for (const std::string& section : {left_out(question, answer, every, terminal),
+                                     buying(question, answer, every, terminal), understood(question, terminal)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

@@ -18,7 +18,9 @@ using config::Node;
 class Shelf {
  public:
   Shelf(const OfferPlaces& places, Diagnostics& diagnostics)
-      : places_(places), diagnostics_(diagnostics), catalogue_(places.data.path + "/configs/offers", "file of offers") {}
+      : places_(places),
+        diagnostics_(diagnostics),
+        catalogue_(places.data.path + "/configs/offers", "offer file") {}
 
   OfferFile everything() {
     OfferFile all;
@@ -82,9 +84,9 @@ class Shelf {
     pick(file.purchases, into.purchases);
     into.exchange.insert(into.exchange.end(), file.exchange.begin(), file.exchange.end());
     if (found) return;
-    diagnostics_.error(asked_at, fmt::format("there is no offer {} in {}{}", config::in_quotes(name),
-                                             shelved->prefix.substr(0, shelved->prefix.size() - 1),
-                                             did_you_mean(name, known)));
+    diagnostics_.error(asked_at,
+                       fmt::format("there is no offer {} in {}{}", config::in_quotes(name),
+                                   shelved->prefix.substr(0, shelved->prefix.size() - 1), did_you_mean(name, known)));
   }
 
   const OfferPlaces& places_;

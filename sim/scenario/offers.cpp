@@ -64,11 +64,15 @@ std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
     add_on.name = entry.key;
     const auto amount = read_band(reader, "amount", {-kHighestPrice, kHighestPrice});
     if (!amount && !reader.has("amount")) {
-      reader.error("amount", fmt::format("add_ons.{}.amount is missing; in the currency and period of the price",
-                                         entry.key));
+      reader.error("amount",
+                   fmt::format("add_ons.{}.amount is missing; in the currency and period of the price", entry.key));
     }
     add_on.amount = amount.value_or(Band{});
-    if (const Node* machine = reader.node("machine"); machine != nullptr) add_on.machine = *machine;
+    if (const Node* machine = reader.node("machine"); machine != nullptr && machine->is_map()) {
+      add_on.machine = *machine;
+    } else if (machine != nullptr && !machine->is_null()) {
+      reader.error("machine", fmt::format("add_ons.{}.machine must be a map of what it changes", entry.key));
+    }
     add_on.network = read_line(reader);
     reader.finish();
     all.push_back(std::move(add_on));

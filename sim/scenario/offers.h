@@ -27,20 +27,20 @@ const char* to_string(Quote::Status status);
 // Something that can be rented with a machine: its price is for the machine's period, and is added before any factor.
 struct AddOn {
   std::string name;
-  Band amount;            // of the offer's currency and period; negative for a discount
-  config::Node machine;   // what it changes of the machine, a map laid over it
+  Band amount;                            // of the offer's currency and period; negative for a discount
+  config::Node machine;                   // what it changes of the machine, a map laid over it
   std::optional<BytesPerSecond> network;  // what it changes the line to
 };
 
 // A machine for rent (configs/offers/README.md).
 struct Offer {
-  std::string name;      // "FILE/NAME", or as written in the question
+  std::string name;  // "FILE/NAME", or as written in the question
   std::string provider;
   config::Node machine;  // one machine, as a scenario's `cluster`
   int up_to_gpus = 0;    // the price is for one GPU, and a machine may have up to so many; 0: the machine is as it is
   Price price;
   Quote quote;
-  std::optional<BytesPerSecond> network;        // the line to the outside
+  std::optional<BytesPerSecond> network;          // the line to the outside
   std::optional<double> interrupted_every_hours;  // one machine, on average; only spot
   std::vector<AddOn> add_ons;
   std::vector<std::string> taken;  // those of them that are rented with it

@@ -85,9 +85,9 @@ void read_terms(const Node* node, Price& price, Diagnostics& diagnostics) {
   for (const Node::Entry& entry : node->map()) {
     const std::optional<double> hours = parse_term(entry.key);
     std::string why_not;
-    const std::optional<double> factor =
-        entry.value.is_scalar() ? config::parse_number(entry.value.scalar(), config::Unit::count, why_not)
-                                : std::nullopt;
+    const std::optional<double> factor = entry.value.is_scalar()
+                                             ? config::parse_number(entry.value.scalar(), config::Unit::count, why_not)
+                                             : std::nullopt;
     if (!hours) {
       diagnostics.error(entry.key_position, fmt::format("price.terms: {} is no term; right would be month, quarter, "
                                                         "year, 6 months or 30d",
@@ -157,8 +157,8 @@ std::optional<Price> read_price(const Node& node, Diagnostics& diagnostics, cons
   MapReader reader(node, diagnostics, "price");
   Price price = defaults;
   int written = 0, understood = 0;
-  for (const auto& [key, per] : {std::pair{"per_hour", Price::Per::hour}, {"per_month", Price::Per::month},
-                                 {"per_year", Price::Per::year}}) {
+  for (const auto& [key, per] :
+       {std::pair{"per_hour", Price::Per::hour}, {"per_month", Price::Per::month}, {"per_year", Price::Per::year}}) {
     written += reader.has(key);
     const std::optional<Band> amount = read_amount(reader, key);
     if (!amount) continue;

@@ -42,8 +42,8 @@ struct Price {
   double period_hours() const;
   // While it runs, whatever else is to be paid.
   Band per_hour() const { return amount * (1.0 / period_hours()); }
-  // For so many hours in one piece, by the cheapest combination of terms: as many whole ones of each kind as fit, or one
-  // more instead of everything shorter. Grows with the hours.
+  // For so many hours in one piece, by the cheapest combination of terms: as many whole ones of each kind as fit, or
+  // one more instead of everything shorter. Grows with the hours.
   Band cost(double hours) const;
 };
 const char* to_string(Price::Per per);

@@ -32,7 +32,8 @@ Node cluster_of(const Node& machine, int machines) {
   } else if (machines > 1) {
     const Node one = *gpus;
     std::string why_not;  // is said when the machine is read
-    const auto count = one.is_scalar() ? config::parse_number(one.scalar(), config::Unit::count, why_not) : std::nullopt;
+    const auto count =
+        one.is_scalar() ? config::parse_number(one.scalar(), config::Unit::count, why_not) : std::nullopt;
     set_key(cluster, "gpus_per_node", one);
     if (count) set_key(cluster, "gpus", {one.position, fmt::format("{:.0f}", *count * machines)});
   } else {
@@ -111,7 +112,12 @@ class Lister {
     Node described = base_;
     set_key(described, "cluster", std::move(cluster));
     Diagnostics said;
-    if (auto subject = read_case(reader_, described, name, said)) {
+    auto subject = read_case(reader_, described, name, said);
+    if (subject && subject->cluster.gpus > kMostRentedGpus) {
+      candidate.why_not = fmt::format("{} GPUs; at most {} are tried", subject->cluster.gpus, kMostRentedGpus);
+      return;
+    }
+    if (subject) {
       candidate.subject = question_.cases.size();
       question_.cases.push_back(std::move(*subject));
       return;
@@ -151,8 +157,8 @@ void list_candidates(RentQuestion& question, const Node& base, const RentSizes& 
   for (std::size_t offer = 0; offer < question.offers.size(); ++offer) {
     lister.list(offer, sizes);
     if (question.cases.size() > kMostCases) {
-      diagnostics.error(position, fmt::format("more than {} machines to try; name fewer offers or a smaller max_gpus",
-                                              kMostCases));
+      diagnostics.error(
+          position, fmt::format("more than {} machines to try; name fewer offers or a smaller max_gpus", kMostCases));
       return;
     }
   }

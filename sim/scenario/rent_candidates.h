@@ -6,6 +6,8 @@
 
 namespace foretrain {
 
+inline constexpr int kMostRentedGpus = 4096;  // of one candidate
+
 struct RentSizes {
   std::vector<int> machines;  // as asked for; empty: 1, 2, 4 ... as far as `most_gpus` and the offer's network go
   int most_gpus = 64;

@@ -106,7 +106,8 @@ void settle_currency(const SourcePosition& position, RentQuestion& question, Dia
 
 std::vector<int> read_counts(MapReader& reader) {
   std::vector<int> counts;
-  for (const double value : reader.number_list("machines", Unit::count, {1, 65536}).value_or(std::vector<double>{})) {
+  for (const double value :
+       reader.number_list("machines", Unit::count, {1, kMostRentedGpus}).value_or(std::vector<double>{})) {
     counts.push_back(static_cast<int>(value));
     if (counts.back() != value) reader.error("machines", "rent.machines must be whole numbers");
   }
@@ -122,7 +123,8 @@ void check_add_ons(const std::vector<std::string>& wanted, const RentQuestion& q
   }
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    reader.error("with", fmt::format("no offer has the add-on {}{}", config::in_quotes(name), did_you_mean(name, known)));
+    reader.error("with",
+                 fmt::format("no offer has the add-on {}{}", config::in_quotes(name), did_you_mean(name, known)));
   }
 }
 
@@ -130,8 +132,8 @@ void check_network(const RentQuestion& question, MapReader& reader) {
   if (question.overhead.dataset.value + question.overhead.result.value == 0 || question.overhead.network) return;
   for (const Offer& offer : question.offers) {
     if (offer.network) continue;
-    reader.error("overhead", fmt::format("overhead.network is missing: {} does not say how fast its line is",
-                                         offer.name));
+    reader.error("overhead",
+                 fmt::format("overhead.network is missing: {} does not say how fast its line is", offer.name));
     return;
   }
 }
@@ -173,13 +175,15 @@ void read_rent(const Node& node, const Node& base, const OfferPlaces& places, co
   check_add_ons(wanted, question, reader);
   for (Offer& offer : question.offers) offer = offer.with(wanted);
 
-  const RentSizes sizes{read_counts(reader), static_cast<int>(reader.integer("max_gpus", {1, 65536}).value_or(64))};
+  const RentSizes sizes{read_counts(reader),
+                        static_cast<int>(reader.integer("max_gpus", {1, kMostRentedGpus}).value_or(64))};
   check_network(question, reader);
   reader.finish();
   if (diagnostics.has_errors()) return;
   settle_currency(node.position, question, diagnostics);
   if (diagnostics.has_errors()) return;
-  list_candidates(question, base, sizes, places.data, offers != nullptr ? offers->position : node.position, diagnostics);
+  list_candidates(question, base, sizes, places.data, offers != nullptr ? offers->position : node.position,
+                  diagnostics);
 }
 
 }  // namespace
@@ -210,8 +214,8 @@ std::optional<RentQuestion> read_rent_question(const Node& root, const std::stri
   return question;
 }
 
-std::optional<RentQuestion> load_rent_question(const std::string& path, const DataFolder& data, Diagnostics& diagnostics,
-                                               const RentOverrides& overrides) {
+std::optional<RentQuestion> load_rent_question(const std::string& path, const DataFolder& data,
+                                               Diagnostics& diagnostics, const RentOverrides& overrides) {
   const auto root = config::parse_yaml_file(path, diagnostics);
   if (!root) return std::nullopt;
   return read_rent_question(*root, std::filesystem::path(path).parent_path().string(), data, diagnostics, overrides);

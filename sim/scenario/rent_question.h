@@ -10,21 +10,22 @@
 
 namespace foretrain {
 
-// What a job needs beside training. In YAML: overhead: {setup, dataset, result, network, checkpoint: {size, rate, every},
-// interrupted_every, fails_every, restart}.
+// What a job needs beside training. In YAML: overhead: {setup, dataset, result, network, checkpoint: {size, rate,
+// every}, interrupted_every, fails_every, restart}.
 struct RentOverhead {
   double setup_hours = 0.0;
-  Bytes dataset, result;                  // copied in before the first step and out after the last
-  std::optional<BytesPerSecond> network;  // the line of offers that do not state theirs
-  std::optional<Bytes> checkpoint;        // absent: weights and optimizer states of what is trained
-  BytesPerSecond checkpoint_rate{1e9};    // a checkpoint is written at, training waits
+  Bytes dataset, result;                          // copied in before the first step and out after the last
+  std::optional<BytesPerSecond> network;          // the line of offers that do not state theirs
+  std::optional<Bytes> checkpoint;                // absent: weights and optimizer states of what is trained
+  BytesPerSecond checkpoint_rate{1e9};            // a checkpoint is written at, training waits
   std::optional<double> checkpoint_every_hours;   // absent: the best interval if there are interruptions, else none
   std::optional<double> interrupted_every_hours;  // a spot machine of which the offer does not say
   std::optional<double> fails_every_hours;        // any machine
   double restart_hours = 0.0;                     // until the job runs again
 };
 
-// What owning hardware costs beside its price. In YAML: ownership: {power_price, power_factor, upkeep_per_month, residual}.
+// What owning hardware costs beside its price. In YAML: ownership: {power_price, power_factor, upkeep_per_month,
+// residual}.
 struct Ownership {
   double power_price = 0.0;   // of a kWh, in the currency of the answer
   double power_factor = 1.0;  // power of everything over that of the hardware bought: its host, cooling
@@ -47,7 +48,7 @@ struct RentQuestion {
   // So much of an offer, and the case to simulate for it; offers of one machine share their cases.
   struct Candidate {
     std::size_t offer = 0;
-    int units = 1;  // how many times the price is paid: machines, or GPUs where those are priced
+    int units = 1;                       // how many times the price is paid: machines, or GPUs where those are priced
     std::optional<std::size_t> subject;  // absent if it is left out
     std::string why_not;
   };
@@ -61,10 +62,10 @@ struct RentOverrides {
   std::string deadline, budget;
 };
 
-// Reads a question (design: section 6, with `rent` in place of `cases`; scenarios/rent). What is wrong with the question
-// is reported, nullopt then; an offer on which the job cannot run is a candidate with the reason.
-std::optional<RentQuestion> load_rent_question(const std::string& path, const DataFolder& data, Diagnostics& diagnostics,
-                                               const RentOverrides& overrides = {});
+// Reads a question (design: section 6, with `rent` in place of `cases`; scenarios/rent). What is wrong with the
+// question is reported, nullopt then; an offer on which the job cannot run is a candidate with the reason.
+std::optional<RentQuestion> load_rent_question(const std::string& path, const DataFolder& data,
+                                               Diagnostics& diagnostics, const RentOverrides& overrides = {});
 std::optional<RentQuestion> read_rent_question(const config::Node& root, const std::string& folder,
                                                const DataFolder& data, Diagnostics& diagnostics,
                                                const RentOverrides& overrides = {});

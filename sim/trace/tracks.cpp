@@ -21,7 +21,10 @@ Lane lane_of(Purpose purpose) {
       return Lane::expert;
     case Purpose::expert_tensor:
       return Lane::expert_tensor;
+    // Reductions of a rank run one after another: those of experts can share a track.
     case Purpose::expert_data:
+    case Purpose::expert_shard:
+    case Purpose::expert_replica:
       return Lane::expert_data;
     case Purpose::forward:
       return Lane::send_forward;

@@ -50,7 +50,8 @@ TEST_CASE("offers of one's own, deadline and budget come from the command line")
   write_file(folder / "mine.yaml",
              "currency: CNY\ndate: today\nsource: a seller\noffers:\n"
              "  - {name: card, machine: {gpu: a100-pcie-40gb, gpus: 1}, price: 5CNY/h}\n");
-  const std::string command = "rent scenarios/rent/t4-to-a100-40g.yaml --offers '" + (folder / "mine.yaml") + "' --json - ";
+  const std::string command =
+      "rent scenarios/rent/t4-to-a100-40g.yaml --offers '" + (folder / "mine.yaml") + "' --json - ";
   const json answer = json::parse(run_program(command + "--deadline 30d --budget 5000CNY").out);
   CHECK(answer["candidates"].size() == 1);
   CHECK(answer["candidates"][0]["offer"]["name"] == "mine/card");

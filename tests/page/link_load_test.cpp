@@ -15,7 +15,7 @@ NodeTraffic traffic_of(const CaseReport& report) {
   const Cluster cluster(report.subject.cluster, environment().link_rates);
   const Communicators communicators(report.subject, cluster, environment().collectives,
                                     Communicators::Folding::symmetric, environment().hosts);
-  return node_traffic(report, cluster, environment().link_rates, communicators);
+  return node_traffic(report, cluster, communicators);
 }
 
 CaseReport simulated(const std::string& cluster, const std::string& plan) {

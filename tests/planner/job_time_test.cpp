@@ -1,5 +1,7 @@
 // The hours of a job with checkpoints and interruptions, and buying against renting.
 
+#include "sim/planner/job_time.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -7,7 +9,6 @@
 #include <random>
 
 #include "sim/planner/break_even.h"
-#include "sim/planner/job_time.h"
 
 using namespace foretrain;
 
@@ -61,7 +62,8 @@ TEST_CASE("the best interval is the best one, and Young's where interruptions ar
             .total();
       };
       double least = std::numeric_limits<double>::infinity();
-      for (double interval = checkpoint; interval < 20 * mean; interval *= 1.01) least = std::min(least, total(interval));
+      for (double interval = checkpoint; interval < 20 * mean; interval *= 1.01)
+        least = std::min(least, total(interval));
       CHECK(total(best_interval(checkpoint, mean)) < 1.002 * least);
     }
   }

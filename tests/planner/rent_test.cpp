@@ -1,12 +1,13 @@
 // What to rent: the answer against every candidate, and what must not happen when prices, deadlines and budgets change.
 
+#include "sim/planner/rent.h"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
 
-#include "sim/planner/rent.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -52,8 +53,8 @@ std::vector<std::string> random_offers(std::mt19937& random) {
   for (std::size_t i = 0; i < kMachines.size(); ++i) {
     const bool monthly = random() % 3 == 0;
     const double price = amount(random) * (monthly ? 300 : 1);
-    offers.push_back(offer(fmt::format("o{}", i), kMachines[i],
-                           fmt::format("{:.3f}USD/{}", price, monthly ? "month" : "hour")));
+    offers.push_back(
+        offer(fmt::format("o{}", i), kMachines[i], fmt::format("{:.3f}USD/{}", price, monthly ? "month" : "hour")));
   }
   return offers;
 }
@@ -116,8 +117,8 @@ TEST_CASE("half the deadline is never cheaper, more budget never slower, a cheap
       before = money_of(answer);
       // What was said of half the time is what comes out when it is asked.
       const RentAnswer halved = ask(fmt::format("deadline: {:.9f}h", answer.halved_deadline_hours));
-      const double foreseen = answer.if_halved ? answer.candidates[*answer.if_halved].money
-                                               : std::numeric_limits<double>::infinity();
+      const double foreseen =
+          answer.if_halved ? answer.candidates[*answer.if_halved].money : std::numeric_limits<double>::infinity();
       CHECK(money_of(halved) == foreseen);
     }
     double slowest = std::numeric_limits<double>::infinity();
@@ -137,8 +138,8 @@ TEST_CASE("half the deadline is never cheaper, more budget never slower, a cheap
 
 TEST_CASE("a job of days pays the month, and one of hours the hours") {
   const std::string month = "{per_month: 1000, currency: USD}";
-  const RentAnswer answer = answer_to(question_text(
-      {offer("month", "{gpu: rtx3090-24gb, gpus: 1}", month), offer("hour", "{gpu: rtx3090-24gb, gpus: 1}", "2USD/h")}));
+  const RentAnswer answer = answer_to(question_text({offer("month", "{gpu: rtx3090-24gb, gpus: 1}", month),
+                                                     offer("hour", "{gpu: rtx3090-24gb, gpus: 1}", "2USD/h")}));
   REQUIRE(answer.candidates.size() == 2);
   for (const RentCandidate& c : answer.candidates) {
     REQUIRE(c.report);
@@ -190,17 +191,26 @@ TEST_CASE("what does not fit is offloaded, or left out with what it lacks") {
   CHECK(answer.candidates[1].why_not.find("fits") != std::string::npos);
 }
 
+TEST_CASE("a step of more passes than are simulated is left out, and not begun") {
+  const std::string base =
+      "base:\n  model: llama-2-7b\n  train: {seq_len: 512, global_batch: 1e9, tokens: 1e15, precision: bf16}\n"
+      "  software: deepspeed\nrent: {offers: [";
+  const RentAnswer answer = answer_to(base + offer("one", "{gpu: h100-pcie-80gb, gpus: 1}", "1USD/h") + "]}");
+  REQUIRE(answer.candidates.size() == 1);
+  CHECK_FALSE(answer.candidates[0].report);
+  CHECK_FALSE(answer.candidates[0].why_not.empty());
+}
+
 TEST_CASE("owning is compared with the cheapest machine of the same GPUs") {
   const std::string buy =
       "ownership: {residual: 0.5}, buy: [{name: card, gpu: h100-pcie-80gb, cost: 25000, currency: USD, power: 0W}, "
       "{name: other, gpu: mi300x-192gb, cost: 1, currency: USD}]";
-  const RentAnswer answer = answer_to(
-      question_text({offer("dear", kMachines[3], "4USD/h"), offer("cheap", kMachines[3], "2USD/h")}, buy));
+  const RentAnswer answer =
+      answer_to(question_text({offer("dear", kMachines[3], "4USD/h"), offer("cheap", kMachines[3], "2USD/h")}, buy));
   REQUIRE(answer.bought.size() == 1);
   CHECK(answer.candidates[answer.bought[0].candidate].offer == 1);
   CHECK(answer.bought[0].against.months.low == doctest::Approx(12500.0 / (2 * kHoursPerMonth)));
-  CHECK(answer.bought[0].jobs ==
-        doctest::Approx(6250.0 / answer.candidates[answer.bought[0].candidate].time.total()));
+  CHECK(answer.bought[0].jobs == doctest::Approx(6250.0 / answer.candidates[answer.bought[0].candidate].time.total()));
 }
 
 TEST_CASE("the answer does not depend on the threads") {

@@ -62,7 +62,7 @@ const char* const kOne =
 
 TEST_CASE("every offer of the catalogue is a machine, with its date and source") {
   Diagnostics diagnostics;
-  const config::Catalogue catalogue(kData.path + "/configs/offers", "file of offers");
+  const config::Catalogue catalogue(kData.path + "/configs/offers", "offer file");
   REQUIRE(catalogue.names().size() >= 8);
   std::size_t offers = 0, for_sale = 0;
   for (const std::string& name : catalogue.names()) {
@@ -146,11 +146,13 @@ TEST_CASE("wrong offers are refused with what would be right") {
   const std::string machine = "name: a, machine: {gpu: t4-16gb, gpus: 1}, ";
   CHECK(contains(offer("name: a, price: 1CNY/h"), "machine is missing"));
   CHECK(contains(offer("name: a, machine: {gpu: t4-16gb}, price: 1CNY/h"), "machine.gpus is missing"));
-  CHECK(contains(offer("name: a, machine: {node: dgx-a100-80g, nodes: 2}, price: 1CNY/h"), "an offer is of one machine"));
+  CHECK(
+      contains(offer("name: a, machine: {node: dgx-a100-80g, nodes: 2}, price: 1CNY/h"), "an offer is of one machine"));
   CHECK(contains(offer("name: a, machine: {gpu: t4-16gb, gpus: 1}"), "price is missing"));
   CHECK(contains(offer("machine: {gpu: t4-16gb, gpus: 1}, price: 1CNY/h"), "name"));
   CHECK(contains(offer(machine + "price: 1CNY/h, status: rumour"), "official"));
   CHECK(contains(offer(machine + "price: 1CNY/h, add_ons: {ram: {}}"), "add_ons.ram.amount is missing"));
+  CHECK(contains(offer(machine + "price: 1CNY/h, add_ons: {ram: {amount: 1, machine: 3}}"), "machine must be a map"));
   CHECK(contains(offer(machine + "price: 1CNY/h, add_ons: 3"), "add_ons must be a map"));
   CHECK(contains(offer(machine + "price: 1CNY/h, colour: red"), "colour"));
   CHECK(contains(read("offers: [{" + machine + "price: 1CNY/h}]").text, "date is missing"));
@@ -159,8 +161,8 @@ TEST_CASE("wrong offers are refused with what would be right") {
   CHECK(contains(read("date: d\nsource: s\npurchases: [{name: a, gpu: t5, cost: 1, currency: CNY}]").text, "t5"));
   CHECK(contains(read("date: d\nsource: s\npurchases: [{name: a, gpu: t4-16gb}]").text, "cost is missing"));
   CHECK(contains(read("exchange: [{from: USD}]\noffers: []").text, "exchange.rate"));
-  CHECK(contains(
-      read("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" + machine + "price: 1CNY/h}]")
-          .text,
-      "a second offer is called 'my/a'"));
+  CHECK(contains(read("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" + machine +
+                      "price: 1CNY/h}]")
+                     .text,
+                 "a second offer is called 'my/a'"));
 }

@@ -1,11 +1,12 @@
 // Prices, and what they come to for so many hours.
 
+#include "sim/scenario/price.h"
+
 #include <doctest/doctest.h>
 
 #include <random>
 
 #include "sim/config/tree.h"
-#include "sim/scenario/price.h"
 
 using namespace foretrain;
 

@@ -1,8 +1,8 @@
 // Questions of what to rent.
 
-#include <doctest/doctest.h>
-
 #include "sim/scenario/rent_question.h"
+
+#include <doctest/doctest.h>
 
 using namespace foretrain;
 
@@ -39,8 +39,7 @@ const std::string kNode = "{gpu: a100-sxm4-40gb, gpus: 8, intra: nvswitch, nics:
 }  // namespace
 
 TEST_CASE("a question says what is to be rented, by when and for how much") {
-  const Reading r = read(kBase +
-                         "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
+  const Reading r = read(kBase + "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
                          "], max_gpus: 32, overhead: {setup: 30min, dataset: 300GB, network: 100Mb/s,\n"
                          "  checkpoint: {size: 80GB, rate: 2GB/s, every: 1h}, interrupted_every: 1d}}");
   INFO(r.text);
@@ -75,8 +74,9 @@ TEST_CASE("machines that nothing joins are tried alone, cards of a machine by on
 }
 
 TEST_CASE("offers of the same machine share a case") {
-  const Reading r = read(kBase + "rent: {currency: USD, offers: [gpu-clouds/runpod-secure-h100-pcie-80g, "
-                                 "gpu-clouds/runpod-community-h100-pcie-80g]}");
+  const Reading r = read(kBase +
+                         "rent: {currency: USD, offers: [gpu-clouds/runpod-secure-h100-pcie-80g, "
+                         "gpu-clouds/runpod-community-h100-pcie-80g]}");
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->candidates.size() == 2);
@@ -98,8 +98,10 @@ TEST_CASE("an offer on which the job cannot run, or cannot be compared, is left 
 
 TEST_CASE("samples and epochs are tokens") {
   const Reading r = read(
-      "base: {model: llama-2-7b, train: {seq_len: 1024, global_batch: 16, samples: 10k, epochs: 3}, software: deepspeed}"
-      "\nrent: {offers: [" + own(kNode) + "]}");
+      "base: {model: llama-2-7b, train: {seq_len: 1024, global_batch: 16, samples: 10k, epochs: 3}, software: "
+      "deepspeed}"
+      "\nrent: {offers: [" +
+      own(kNode) + "]}");
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->cases[0].train.tokens == 3.0 * 10000 * 1024);
@@ -123,6 +125,8 @@ TEST_CASE("wrong questions are refused with what would be right") {
   CHECK(contains(rent(offers + "budget: much"), "is not of the form 2000CNY"));
   CHECK(contains(rent(offers + "budget: 2000CNY, currency: USD"), "write one currency"));
   CHECK(contains(rent(offers + "machines: [1.5]"), "whole numbers"));
+  CHECK(contains(rent(offers + "machines: [4000]"), "no offer can be compared: own is 32000 GPUs"));
+  CHECK(contains(rent(offers + "max_gpus: 0"), "out of range"));
   CHECK(contains(rent(offers + "with: [ram]"), "no offer has the add-on 'ram'"));
   CHECK(contains(rent(offers + "overhead: {dataset: 3GB}"), "overhead.network is missing"));
   CHECK(contains(rent(offers + "exchange: [{from: USD, to: CNY, rate: 7}]"), "date"));

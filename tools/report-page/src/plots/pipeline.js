@@ -55,7 +55,7 @@ function chart(width, pipeline, label) {
   const base = scaleLinear([0, pipeline.end_s], [names, width - 6]);
   let transform = zoomIdentity, hovered = null, asked = false;
   const colours = Object.fromEntries(pipeline.activities.map((name) => [name, resolved(activityColour(name))]));
-  const ink = resolved("var(--text)"), faint = resolved("var(--faint)"), ground = resolved("var(--ground)"), line = resolved("var(--line)");
+  const ink = resolved("var(--text)"), faint = resolved("var(--faint)"), ground = resolved("var(--ground)"), line = resolved("var(--line)"), onMark = resolved("var(--on-mark)");
 
   function drawSlices(slices, y, tall, x) {
     for (const slice of slices) {
@@ -82,7 +82,7 @@ function chart(width, pipeline, label) {
         brush.restore();
       }
       if (tall >= 12 && wide >= 18 && slice.microBatch >= 0 && slice.activity !== "left_out") {
-        brush.fillStyle = resolved("var(--on-mark)");
+        brush.fillStyle = onMark;
         brush.fillText(String(slice.microBatch), from + wide / 2, y + tall / 2 + 0.5);
       }
     }

@@ -6,6 +6,7 @@ import {note, picture, section} from "../plot.js";
 import {named, selected, state, t, view} from "../state.js";
 import {cell, numbers} from "../table.js";
 
+const kDeepest = 150;  // of an arc between GPUs
 const kMostGpus = 16;  // more are alike, and would not be told apart
 const kinds = ["socket", "pcie switch", "gpu", "nic", "nvswitch", "nvme"];
 
@@ -64,10 +65,10 @@ function layout(width, topology, edges) {
     const xs = names.map((name) => at.get(name)).filter(Boolean).map((its) => its.x + its.w / 2);
     return xs.length ? (Math.min(...xs) + Math.max(...xs)) / 2 : null;
   };
-  for (const its of of("pcie switch")) {
-    const x = centre(neighbours(its.name).filter((name) => /^(gpu|nic)/.test(name)));
-    const wide = narrow ? 62 : 108;
-    if (x !== null) box(its, x - wide / 2, rows.switch, wide, 28, narrow ? `PCIe ${its.number}` : t("topology.pcie_switch", {number: its.number}));
+  const switches = of("pcie switch").map((its) => ({its, x: centre(neighbours(its.name).filter((name) => /^(gpu|nic)/.test(name)))})).filter(({x}) => x !== null);
+  const switchW = Math.min(narrow ? 62 : 108, width / switches.length - 4);
+  for (const {its, x} of switches) {
+    box(its, x - switchW / 2, rows.switch, switchW, 28, switchW < 56 ? `P${its.number}` : narrow ? `PCIe ${its.number}` : t("topology.pcie_switch", {number: its.number}));
   }
   const sockets = of("socket");
   sockets.forEach((its, index) => {
@@ -82,7 +83,8 @@ function layout(width, topology, edges) {
   }
   let y = rows.device + deviceH;
   const direct = edges.filter(({a, b}) => at.get(a)?.kind === "gpu" && at.get(b)?.kind === "gpu");
-  if (direct.length) y += 26 + Math.min(60, direct.length * 3);
+  const longest = Math.max(0, ...direct.map(({a, b}) => Math.abs(at.get(a).x - at.get(b).x)));
+  if (direct.length) y += 16 + 0.75 * (22 + (kDeepest - 22) * (longest / width));
   const gpus = devices.filter((its) => its.kind === "gpu").map((its) => at.get(its.name));
   for (const its of of("nvswitch")) {
     const from = Math.min(...gpus.map((gpu) => gpu.x)), to = Math.max(...gpus.map((gpu) => gpu.x + gpu.w));
@@ -110,7 +112,7 @@ function chart(width, topology) {
     const wide = (its) => its.kind === "nvswitch" || its.kind === "fabric";
     let d;
     if (top.y === low.y && top.kind === "gpu") {  // GPU to GPU: an arc below
-      const deep = 14 + Math.min(64, Math.abs(x2 - x1) / 4);
+      const deep = 22 + (kDeepest - 22) * (Math.abs(x2 - x1) / width);
       d = `M${x1} ${top.y + top.h}C${x1} ${top.y + top.h + deep} ${x2} ${top.y + top.h + deep} ${x2} ${top.y + top.h}`;
     } else if (top.y === low.y) {
       const [left, right] = x1 < x2 ? [top, low] : [low, top];
@@ -145,7 +147,7 @@ export function topology() {
   const scale = h("div", {class: "load-scale", "aria-hidden": "true"}, [0, 0.05, 0.25, 0.5, 1].map((load) =>
     h("span", {}, h("i", {style: `background:${ink(load)};height:${thick(load)}px`}), f.percent(load, 0))));
   const node = its.node ? ` (${its.node})` : "";
-  const text = its.nodes > 1 ? t("topology.note", {gpus: its.gpus_per_node, gpu: its.gpu, node, nodes: f.grouped(its.nodes)}) : t("topology.note_one", {gpus: its.gpus_per_node, gpu: its.gpu, node});
+  const text = its.nodes > 1 ? `${t("topology.note", {gpus: its.gpus_per_node, gpu: its.gpu, node, nodes: f.grouped(its.nodes)})} ${t(its.nodes_alike ? "topology.alike" : "topology.unlike")}` : t("topology.note_one", {gpus: its.gpus_per_node, gpu: its.gpu, node});
   return section("machine", t("topology.title", {name: one.name}),
     h("div", {class: "scale-row"}, h("span", {}, t("topology.scale")), scale),
     picture((width) => chart(width, its)),
