@@ -136,7 +136,8 @@ bool strictly_ordered(const std::vector<double>& values, bool ascending) {
 Unit unit_of_metric(std::string_view metric) {
   if (metric.ends_with("_bytes") || metric.find("memory.parts.") != std::string_view::npos) return Unit::bytes;
   const bool rate = metric.ends_with("per_s");
-  return (metric.ends_with("_s") && !rate) || metric.starts_with("breakdown_s.") ? Unit::seconds : Unit::count;
+  const bool part = metric.starts_with("breakdown_s.") || metric.starts_with("offload_s.");
+  return (metric.ends_with("_s") && !rate) || part ? Unit::seconds : Unit::count;
 }
 
 Unit unit_of(const Check& check) {

@@ -32,6 +32,7 @@ Command memory_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);
 Command check_claims_command(CLI::App& program);
+Command lesson_command(CLI::App& program);
 
 // Options that commands share.
 struct CommonOptions {

@@ -21,6 +21,7 @@ constexpr const char* kExamples =
     "  foretrain memory 7b                              what it takes to serve, adapt or train a model\n"
     "  foretrain validate measured/*.yaml               how good are the predictions?\n"
     "  foretrain check-claims                           what popular articles say, simulated\n"
+    "  foretrain lesson nvlink                          what does a faster link buy? eight such walks\n"
     "  foretrain catalog gpus                           what can a scenario name?\n"
     "Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own.";
 
@@ -30,9 +31,10 @@ int act(int argc, char** argv) {
   program.footer(kExamples);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program),      plan_command(program),      scale_command(program),    rent_command(program),
-      explain_command(program),  diagnose_command(program),  advise_command(program),   memory_command(program),
-      validate_command(program), catalog_command(program),   calibrate_command(program), check_claims_command(program)};
+      run_command(program),       plan_command(program),     scale_command(program),   rent_command(program),
+      explain_command(program),   diagnose_command(program), advise_command(program),  memory_command(program),
+      validate_command(program),  catalog_command(program),  calibrate_command(program), check_claims_command(program),
+      lesson_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

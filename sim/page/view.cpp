@@ -88,7 +88,7 @@ Json roofline_json(const CaseReport& r) {
           {"operators", std::move(operators)}};
 }
 
-Json topology_json(const CaseReport& r, const Cluster& cluster, const LinkRates& rates,
+Json topology_json(const CaseReport& r, const Cluster& cluster,
                    const Communicators& communicators) {
   const ClusterDescription& d = cluster.description();
   Json links = Json::array();
@@ -121,7 +121,7 @@ Json case_view(const CaseReport& r, const Environment& environment, std::size_t 
   return {{"name", r.name},
           {"pipeline", pipeline_json(r, communicators, slices)},
           {"roofline", roofline_json(r)},
-          {"topology", topology_json(r, cluster, environment.link_rates, communicators)}};
+          {"topology", topology_json(r, cluster, communicators)}};
 }
 
 }  // namespace foretrain::page

@@ -13,14 +13,6 @@ namespace {
 
 using config::Unit;
 
-// A figure in its metric's unit, for people. Claims speak of GB = 1e9 bytes.
-std::string figure_text(double value, Unit unit) {
-  if (unit == Unit::bytes) return significant(value / kGiga, 3) + " GB";
-  if (unit == Unit::bytes_rate) return significant(value / kGiga, 3) + " GB/s";
-  if (unit == Unit::seconds) return significant(value, 3) + " s";
-  return std::abs(value) >= 1000 ? grouped(value) : significant(value, 3);
-}
-
 std::string bound_text(double value, Unit unit) {
   if (unit == Unit::bytes) return fmt::format("{:g} GB", value / kGiga);
   if (unit == Unit::bytes_rate) return fmt::format("{:g} GB/s", value / kGiga);

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <algorithm>
 
 #include "sim/report/claims_report.h"
+#include "sim/report/figures.h"
 
 namespace foretrain::report {
 namespace {
@@ -14,6 +17,13 @@ std::string joined(const std::vector<std::string>& names, const char* between) {
 }
 
 }  // namespace
+
+std::string figure_text(double value, config::Unit unit) {
+  if (unit == config::Unit::bytes) return significant(value / kGiga, 3) + " GB";
+  if (unit == config::Unit::bytes_rate) return significant(value / kGiga, 3) + " GB/s";
+  if (unit == config::Unit::seconds) return significant(value, 3) + " s";
+  return std::abs(value) >= 1000 ? grouped(value) : significant(value, 3);
+}
 
 std::string description_of(const Check& check) {
   const std::string metric = check.per.empty() ? check.metric : check.metric + " per " + check.per;

@@ -1,0 +1,80 @@
+#include "sim/lessons/lesson.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "sim/cli/command.h"
+#include "sim/cli/output.h"
+#include "sim/config/quote.h"
+#include "sim/report/case_figures.h"
+#include "sim/report/lesson_report.h"
+
+namespace foretrain::cli {
+namespace {
+
+struct LessonOptions : CommonOptions {
+  std::string name;
+};
+
+// A lesson of the data folder by its name, or any file by its path.
+std::optional<Lesson> find_lesson(const std::string& name, const DataFolder& data, Diagnostics& diagnostics) {
+  const std::vector<std::string> known = lesson_names(data);
+  if (std::find(known.begin(), known.end(), name) != known.end()) {
+    return load_lesson(lesson_path(data, name), data, diagnostics);
+  }
+  if (name.ends_with(".yaml")) return load_lesson(name, data, diagnostics);
+  diagnostics.error({}, fmt::format("there is no lesson {}{}; there are {}", config::in_quotes(name),
+                                    did_you_mean(name, known), fmt::join(known, ", ")));
+  return std::nullopt;
+}
+
+int list_lessons(const LessonOptions& options) {
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  std::vector<Lesson> lessons;
+  for (const std::string& name : data ? lesson_names(*data) : std::vector<std::string>{}) {
+    if (auto lesson = load_lesson(lesson_path(*data, name), *data, diagnostics)) lessons.push_back(std::move(*lesson));
+  }
+  print(diagnostics, true);
+  if (diagnostics.has_errors()) return kBadInput;
+  return deliver(options, [&] { return report::lessons_text(lessons, standard_output(options)); },
+                 {{options.json, [&] { return report::lessons_json(lessons); }}});
+}
+
+int lesson(const LessonOptions& options) {
+  if (options.name.empty()) return list_lessons(options);
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  const std::optional<Lesson> found = data ? find_lesson(options.name, *data, diagnostics) : std::nullopt;
+  const auto environment = found ? load_environment(*data, diagnostics) : std::nullopt;
+  const SimulateFigures simulate = [&](const Case& c) {
+    return report::case_figures(simulate_case(c, *environment, {.with_advice = false}));
+  };
+  const auto performed = environment ? perform(*found, simulate, threads_of(options), diagnostics) : std::nullopt;
+  print(diagnostics, true);  // what a lesson's cases assume is part of the lesson
+  if (!performed) return kBadInput;
+  return deliver(options, [&] { return report::lesson_text(*performed, standard_output(options)); },
+                 {{options.json, [&] { return report::lesson_json(*performed); }}});
+}
+
+}  // namespace
+
+Command lesson_command(CLI::App& program) {
+  CLI::App& parser = *program.add_subcommand("lesson", "walk through what training costs, by simulating it");
+  const auto options = std::make_shared<LessonOptions>();
+  parser.add_option("NAME", options->name, "a lesson, or a file of your own (YAML); without it they are listed");
+  add_output_options(parser, *options, false);
+  add_threads_option(parser, *options);
+  add_data_option(parser, *options);
+  parser.footer(
+      "Examples:\n"
+      "  foretrain lesson\n"
+      "  foretrain lesson nvlink\n"
+      "  foretrain lesson bubble --json - | jq '.steps[0].cases'\n"
+      "Every table is simulated when it is shown, and each lesson ends with a run that somebody measured.");
+  return {&parser, [options] { return lesson(*options); }};
+}
+
+}  // namespace foretrain::cli
