@@ -5,17 +5,15 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <istream>
 #include <memory>
 #include <numeric>
 #include <streambuf>
-#include <system_error>
 #include <unordered_map>
 
 #include "sim/config/quote.h"
+#include "sim/config/text_file.h"
 #include "sim/config/tree.h"
 #include "sim/config/utf8.h"
 
@@ -320,25 +318,6 @@ void run_parser(std::string_view text, TreeBuilder& builder, Diagnostics& diagno
   }
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-// The bytes of a file, one more than kMaxBytes at most; nullopt with errno set if it cannot be read.
-std::optional<std::string> read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) return std::nullopt;
-  std::string text;
-  char chunk[1 << 16];
-  while (text.size() <= kMaxBytes) {
-    const std::size_t got = std::fread(chunk, 1, sizeof chunk, file.get());
-    text.append(chunk, got);
-    if (got < sizeof chunk) break;
-  }
-  if (std::ferror(file.get()) != 0) return std::nullopt;
-  return text;
-}
-
 }  // namespace
 
 std::optional<Node> parse_yaml(std::string_view text, const std::string& file_name, Diagnostics& diagnostics) {
@@ -362,13 +341,8 @@ std::optional<Node> parse_yaml(std::string_view text, const std::string& file_na
 }
 
 std::optional<Node> parse_yaml_file(const std::string& path, Diagnostics& diagnostics) {
-  const std::optional<std::string> text = read_file(path);
-  if (!text) {
-    const std::string reason = std::generic_category().message(errno);
-    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, fmt::format("cannot be read: {}", reason));
-    return std::nullopt;
-  }
-  return parse_yaml(*text, path, diagnostics);
+  const std::optional<std::string> text = read_text_file(path, kMaxBytes, diagnostics);
+  return text ? parse_yaml(*text, path, diagnostics) : std::nullopt;
 }
 
 }  // namespace foretrain::config
