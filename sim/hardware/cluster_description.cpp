@@ -185,7 +185,10 @@ void read_network(Reading& read) {
 
   const bool fast = cluster.nic_rate >= gigabits_per_second(100);
   cluster.network = network.value_or(fast ? NetworkKind::infiniband : NetworkKind::ethernet);
-  if (cluster.nodes() == 1) return;
+  if (cluster.nodes() == 1) {
+    if (!rate) cluster.nics = 0;  // there is nothing to reach over them
+    return;
+  }
   std::vector<std::string> missing;
   if (cluster.nics == 0) missing.emplace_back("nics");
   if (!rate && !map.has("nic_gbps")) missing.emplace_back("nic_gbps");
@@ -360,10 +363,6 @@ const char* to_string(NetworkKind kind) {
 
 std::optional<ClusterDescription> read_cluster(const Node& node, const DataFolder& data, Diagnostics& diagnostics) {
   const int errors_before = diagnostics.error_count();
-  if (const Node* topo = node.find("topo"); topo != nullptr && !topo->is_null()) {
-    diagnostics.unsupported(topo->position, "cluster.topo");
-    return std::nullopt;
-  }
   std::optional<ClusterTemplate> filled = fill_from_catalogue(node, data, diagnostics);
   if (!filled) return std::nullopt;
 

@@ -110,8 +110,8 @@ struct ClusterDescription {
 // into these; gpus and gpus_per_node then count slices, but for a catalogue node, whose cards are all cut. `overrides`
 // and `jitter`: see cluster_overrides.h.
 //
-// Reports everything wrong, with positions; nullopt then. Refused by name, as not built: cluster.topo, and NVLink
-// domains of more GPUs than a node can have.
+// Reports everything wrong, with positions; nullopt then. Refused by name, as not built: NVLink domains of more GPUs
+// than a node can have.
 std::optional<ClusterDescription> read_cluster(const config::Node& node, const DataFolder& data,
                                                Diagnostics& diagnostics);
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sim/config/reader.h"
+#include "sim/hardware/topology.h"
 
 namespace foretrain {
 namespace {
@@ -53,6 +54,29 @@ std::optional<Entry> look_up(config::MapReader& asked, std::string_view key, con
   return Entry{found->name, without_entry_keys(*found->node)};
 }
 
+// What the host of `topo` is, where the scenario asks for one: its GPU must be named, since the matrix does not say it.
+std::optional<Node> look_at_topology(config::MapReader& asked, const DataFolder& data, ClusterTemplate& result,
+                                     Diagnostics& diagnostics) {
+  const Node* topo = asked.node("topo");
+  if (topo == nullptr || topo->is_null()) return Node{{}, Node::Map{}, false};
+  if (asked.has("node")) {
+    asked.error("topo", "cluster has both node and topo; write the one that describes the machine");
+    return std::nullopt;
+  }
+  const bool is_text = asked.text("topo").has_value();
+  const std::string name = asked.required_text("gpu");
+  if (name.empty() || !is_text) return std::nullopt;
+  const std::optional<Gpu> gpu = load_gpu(data, name, asked.position_of("gpu"), diagnostics);
+  const bool with_nics = asked.has("nic_gbps") || asked.has("fabric");  // what gives them a rate
+  auto seen = gpu ? read_topology(*topo, *gpu, with_nics, diagnostics) : std::nullopt;
+  if (!seen) return std::nullopt;
+  result.cautions = std::move(seen->assumptions);
+  if (!asked.has("gpus") && !asked.has("nodes")) {
+    seen->machine.map().push_back({"gpus", topo->position, *seen->machine.find("gpus_per_node")});
+  }
+  return std::move(seen->machine);
+}
+
 }  // namespace
 
 std::optional<ClusterTemplate> fill_from_catalogue(const Node& cluster, const DataFolder& data,
@@ -64,6 +88,9 @@ std::optional<ClusterTemplate> fill_from_catalogue(const Node& cluster, const Da
   auto node = look_up(asked, "node", data.path + "/hardware/nodes", "node", result, diagnostics);
   auto fabric = look_up(asked, "fabric", data.path + "/hardware/fabrics", "fabric", result, diagnostics);
   if (!node || !fabric) return std::nullopt;
+  std::optional<Node> host = look_at_topology(asked, data, result, diagnostics);
+  if (!host) return std::nullopt;
+  node->machine = merge(node->machine, *host);
   if (node->machine.find("nics") != nullptr) erase_key(fabric->machine, "nics");
 
   result.merged = merge(node->machine, fabric->machine);

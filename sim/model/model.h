@@ -96,9 +96,9 @@ struct Model {
 
 // Reads `model` of a scenario:
 // - a name or alias of configs/models. An alias that is only a size ("7b") is noted as an assumption;
-// - a path of a model file, ending in .yaml or .yml, relative to the file that names it;
-// - a map (keys: configs/models/README.md).
-// Features whose physics is not built (encoders, other tools' files) are refused by name, all of them at once. A count that is more than 5 % away from a given params_b is a warning. nullopt if anything is wrong.
+// - a path of a model file, ending in .yaml or .yml, or of a config.json of Hugging Face, relative to the file that names it;
+// - a map (keys: configs/models/README.md), or {hf: config.json or its folder} with keys that win over it.
+// Features whose physics is not built (encoders) are refused by name, all of them at once. A count that is more than 5 % away from a given params_b is a warning. nullopt if anything is wrong.
 std::optional<Model> read_model(const config::Node& node, const std::string& models_folder, Diagnostics& diagnostics);
 
 }  // namespace foretrain

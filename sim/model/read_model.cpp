@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "sim/config/text_file.h"
+#include "sim/interchange/hf_config.h"
 #include "sim/model/model.h"
 
 namespace foretrain {
@@ -38,8 +40,7 @@ enum class Arch { gpt, llama, moe, bert };
 // Names every feature of the model that is not simulated. Returns whether there is one.
 bool refuse_features(MapReader& reader, std::optional<Arch> arch, Diagnostics& diagnostics) {
   const int before = diagnostics.error_count();
-  const Node* hf = reader.node("hf");
-  if (hf != nullptr && !asks_for_nothing(*hf)) diagnostics.unsupported(hf->position, "model.hf");
+  reader.node("hf");  // asks for nothing, or it was read before
   if (arch == Arch::bert) diagnostics.unsupported(reader.position_of("arch"), "model.arch=bert");
   return diagnostics.error_count() > before;
 }
@@ -213,14 +214,27 @@ bool is_only_a_size(std::string_view name) {
 }
 
 std::optional<Model> read_path(const Node& node, Diagnostics& diagnostics) {
-  std::filesystem::path path(node.scalar());
-  // A scenario means a file beside it; a flag ("command line" is no file) means one in the working directory.
-  if (path.is_relative() && node.position.file && node.position.line > 0) {
-    path = std::filesystem::path(*node.position.file).parent_path() / path;
-  }
+  const std::filesystem::path path = config::path_named_by(node);
   const std::optional<Node> file = config::parse_yaml_file(path.string(), diagnostics);
   if (!file) return std::nullopt;
   return read_map(*file, path.stem().string(), true, diagnostics);
+}
+
+// A config.json is mostly in a folder named after the model.
+std::string name_of_hf(const std::filesystem::path& path) {
+  const std::string stem = path.stem().string();
+  const std::string folder = path.has_parent_path() ? path.parent_path().filename().string() : "";
+  return stem != "config" || folder.empty() ? stem : folder;
+}
+
+// `config` names a config.json of Hugging Face, or its folder; `over` are keys that win over it.
+std::optional<Model> read_hf(const Node& config, const Node& over, Diagnostics& diagnostics) {
+  std::filesystem::path path = config::path_named_by(config);
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(path, unreadable)) path /= "config.json";
+  const std::optional<Node> file = config::parse_yaml_file(path.string(), diagnostics);
+  const std::optional<Node> shape = file ? model_of_hf_config(*file, diagnostics) : std::nullopt;
+  return shape ? read_map(merge(*shape, over), name_of_hf(path), false, diagnostics) : std::nullopt;
 }
 
 std::optional<Model> read_name(const Node& node, const std::string& models_folder, Diagnostics& diagnostics) {
@@ -240,6 +254,12 @@ std::optional<Model> read_name(const Node& node, const std::string& models_folde
 }  // namespace
 
 std::optional<Model> read_model(const Node& node, const std::string& models_folder, Diagnostics& diagnostics) {
+  if (const Node* hf = node.find("hf"); hf != nullptr && !asks_for_nothing(*hf)) {
+    Node over = node;
+    std::erase_if(over.map(), [](const Node::Entry& entry) { return entry.key == "hf"; });
+    if (!MapReader(node, diagnostics, "model").text("hf")) return std::nullopt;
+    return read_hf(*hf, over, diagnostics);
+  }
   if (node.is_map()) return read_map(node, "inline", false, diagnostics);
   if (!node.is_scalar() || node.scalar().empty()) {
     diagnostics.error(node.position, "model must be a name of the catalogue, a model file or a map of its dimensions");
@@ -247,10 +267,7 @@ std::optional<Model> read_model(const Node& node, const std::string& models_fold
   }
   const std::string& text = node.scalar();
   if (text.ends_with(".yaml") || text.ends_with(".yml")) return read_path(node, diagnostics);
-  if (text.ends_with(".json")) {
-    diagnostics.unsupported(node.position, "model.hf");
-    return std::nullopt;
-  }
+  if (text.ends_with(".json")) return read_hf(node, Node{node.position, Node::Map{}, false}, diagnostics);
   return read_name(node, models_folder, diagnostics);
 }
 

@@ -203,7 +203,6 @@ TEST_CASE("what is not simulated is refused by name") {
     REQUIRE(diagnostics.all().front().severity == Severity::unsupported);
     return diagnostics.all().front().message.english();
   };
-  CHECK(feature("{topo: topo.txt}") == "cluster.topo");
   CHECK(feature("{gpu: gb200, gpus: 576, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 400, net: infiniband, "
                 "nvlink_domain: 576}") == "cluster.nvlink_domain");
 }

@@ -124,8 +124,6 @@ TEST_CASE("the largest dimensions neither overflow nor pass") {
 TEST_CASE("features that are not simulated are named, all of them and nothing else") {
   using Features = std::vector<std::string>;
   CHECK(refusals("{arch: bert, layers: 2, hidden: 64, heads: 4, vocab: 9}") == Features{"model.arch=bert"});
-  CHECK(refusals("{hf: config.json}") == Features{"model.hf"});
-  CHECK(refusals("some/config.json") == Features{"model.hf"});
 }
 
 TEST_CASE("experts, latent attention and windows are read") {
