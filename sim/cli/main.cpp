@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kExamples =
     "Examples:\n"
     "  foretrain run scenarios/8x40g-vs-4x80g.yaml     answer a question\n"
+    "  foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2\n"
     "  foretrain plan my-question.yaml                  find the fastest plans\n"
     "  foretrain explain my-question.yaml               where does the time go, what would help?\n"
     "  foretrain diagnose my-run.yaml --log train.log   is this normal, what would explain it?\n"
@@ -31,10 +32,10 @@ int act(int argc, char** argv) {
   program.footer(kExamples);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program),       plan_command(program),     scale_command(program),   rent_command(program),
-      explain_command(program),   diagnose_command(program), advise_command(program),  memory_command(program),
-      validate_command(program),  catalog_command(program),  calibrate_command(program), check_claims_command(program),
-      lesson_command(program)};
+      run_command(program),       plan_command(program),     scale_command(program),     rent_command(program),
+      explain_command(program),   diagnose_command(program), advise_command(program),    memory_command(program),
+      init_command(program),      schema_command(program),   catalog_command(program),   lesson_command(program),
+      validate_command(program),  calibrate_command(program), check_claims_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

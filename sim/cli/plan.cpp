@@ -10,6 +10,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
 #include "sim/planner/planner.h"
@@ -21,8 +22,8 @@ namespace foretrain::cli {
 namespace {
 
 struct PlanOptions : CommonOptions {
-  std::string file, fix, max_memory;
-  std::vector<std::string> cases;
+  ScenarioSource source;
+  std::string fix, max_memory;
   std::size_t top = 5;
 };
 
@@ -66,7 +67,6 @@ bool prepare(Scenario& scenario, const PlanOptions& options, Diagnostics& diagno
   if (!options.fix.empty()) fixed = read_fixed(options.fix, diagnostics);
   std::optional<Bytes> memory;
   if (!options.max_memory.empty()) memory = read_memory(options.max_memory, diagnostics);
-  keep_cases(scenario, options.file, options.cases, diagnostics);
   for (Case& c : scenario.cases) {
     if (fixed) c.open_plan = with_fixed(*c.open_plan, *fixed);
     if (memory) c.cluster.gpu.memory = std::min(c.cluster.gpu.memory, *memory);
@@ -83,7 +83,7 @@ int plan(const PlanOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario =
-      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::all) : std::nullopt;
+      data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const bool ready = environment && prepare(*scenario, options, diagnostics);
   print(diagnostics, options.quiet);
@@ -116,11 +116,8 @@ int plan(const PlanOptions& options) {
 Command plan_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("plan", "find the fastest plans for the cases of a scenario");
   const auto options = std::make_shared<PlanOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML); what a case's plan says is fixed, the rest is looked for")
-      ->required();
-  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_scenario_options(parser, options->source,
+                       "scenario (YAML); what a case's plan says is fixed, the rest is looked for");
   parser.add_option("--top", options->top, "plans to show")->check(CLI::Range(1, 1000))->capture_default_str();
   parser.add_option("--fix", options->fix, "values of the plan that are fixed, such as tp=8,zero=1")
       ->type_name("K=V,...");
@@ -132,9 +129,12 @@ Command plan_command(CLI::App& program) {
   parser.footer(
       "Examples:\n"
       "  foretrain plan my-question.yaml\n"
+      "  foretrain plan --model llama-2-13b --gpu a100-80g --gpus 8 --global-batch 128 --zero 2\n"
       "  foretrain plan scenarios/gpt3-175b-1024xa100.yaml --fix tp=8 --max-memory 70GB --top 3\n"
       "Ctrl-C ends the search with the best plans so far.");
-  return {&parser, [options] { return plan(*options); }};
+  return {&parser, [options] {
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::all) : plan(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

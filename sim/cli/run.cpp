@@ -10,6 +10,7 @@
 #include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/page/page.h"
 #include "sim/report/csv.h"
@@ -22,8 +23,7 @@ namespace foretrain::cli {
 namespace {
 
 struct RunOptions : CommonOptions {
-  std::string file;
-  std::vector<std::string> cases;
+  ScenarioSource source;
   std::string trace;  // file, "-" for standard output
   bool trace_kernels = false;
   std::string html;     // file, "-" for standard output, empty for none
@@ -72,10 +72,9 @@ void note_trace(const std::vector<CaseReport>& cases, const RunOptions& options)
 int run(const RunOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario = data ? load_scenario(options.file, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
+  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
   std::optional<page::Template> page_template;
   if (error_bars && !options.html.empty()) page_template = page::load_template(*data, diagnostics);
   const bool ready = error_bars && !diagnostics.has_errors();
@@ -110,10 +109,7 @@ int run(const RunOptions& options) {
 Command run_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("run", "simulate a scenario, compare its cases and say which wins");
   const auto options = std::make_shared<RunOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML)")->required();
-  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_scenario_options(parser, options->source, "scenario (YAML)");
   CLI::Option* trace = parser.add_option(
       "--trace", options->trace, "write a timeline of every case that Perfetto opens; FILE.gz is compressed");
   trace->type_name("FILE");
@@ -126,6 +122,8 @@ Command run_command(CLI::App& program) {
   parser.footer(
       "Examples:\n"
       "  foretrain run scenarios/8x40g-vs-4x80g.yaml\n"
+      "  foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2 --seq-len 4096 --micro-batch 1\n"
+      "  foretrain run --model llama-2-7b --vary gpu=a100-40g:8,a100-80g:4 --vary zero=2,3\n"
       "  foretrain run my-question.yaml --json answer.json --csv answer.csv\n"
       "  foretrain run my-question.yaml --html answer.html\n"
       "  foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'\n"
@@ -133,7 +131,7 @@ Command run_command(CLI::App& program) {
       "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
-            return run(*options);
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic) : run(*options);
           }};
 }
 

@@ -8,6 +8,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/report/scale_report.h"
 
@@ -15,8 +16,8 @@ namespace foretrain::cli {
 namespace {
 
 struct ScaleCommandOptions : CommonOptions {
-  std::string file, gpus, nodes;
-  std::vector<std::string> cases;
+  ScenarioSource source;
+  std::string gpus, nodes;
   bool weak = false;
 };
 
@@ -41,18 +42,50 @@ std::vector<int> read_sizes(const std::string& text, const char* flag, Diagnosti
   return sizes;
 }
 
+std::vector<int> sizes_of(const ScaleCommandOptions& options, Diagnostics& diagnostics) {
+  if (!options.gpus.empty()) return read_sizes(options.gpus, "--gpus", diagnostics);
+  if (!options.nodes.empty()) return read_sizes(options.nodes, "--nodes", diagnostics);
+  diagnostics.error({}, "scale needs --gpus or --nodes");
+  return {};
+}
+
+// Without a file the machine starts at its smallest size, in nodes that hold the largest if one can.
+ScenarioSource with_smallest(const ScaleCommandOptions& options, const std::vector<int>& sizes) {
+  constexpr int kUsualNode = 8;
+  ScenarioSource source = options.source;
+  if (!source.file.empty() || sizes.empty()) return source;
+  const auto give = [&](const char* flag, const char* path, int value) {
+    source.values.push_back({flag, path, fmt::format("{}", value)});
+  };
+  const auto says = [&](std::string_view path) {
+    return std::any_of(source.values.begin(), source.values.end(), [&](const FlagValue& v) { return v.path == path; });
+  };
+  if (!options.nodes.empty()) {
+    give("--nodes", "cluster.nodes", sizes.front());
+    return source;
+  }
+  const int per_node = std::min(sizes.back(), kUsualNode);
+  if (!says("cluster.node") && !says("cluster.gpus_per_node")) give("--gpus", "cluster.gpus_per_node", per_node);
+  give("--gpus", "cluster.gpus", sizes.front());
+  return source;
+}
+
+int show(const ScaleCommandOptions& options) {
+  Diagnostics diagnostics;
+  const std::vector<int> sizes = sizes_of(options, diagnostics);
+  print(diagnostics);
+  if (sizes.empty()) return kBadInput;
+  return show_scenario(with_smallest(options, sizes), options, OpenPlans::all);
+}
+
 int scale_cases(const ScaleCommandOptions& options) {
   Diagnostics diagnostics;
   const bool by_nodes = !options.nodes.empty();
-  std::vector<int> sizes;
-  if (by_nodes) sizes = read_sizes(options.nodes, "--nodes", diagnostics);
-  if (!options.gpus.empty()) sizes = read_sizes(options.gpus, "--gpus", diagnostics);
-  if (sizes.empty() && !diagnostics.has_errors()) diagnostics.error({}, "scale needs --gpus or --nodes");
+  const std::vector<int> sizes = sizes_of(options, diagnostics);
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario =
-      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::all) : std::nullopt;
+      data ? load(with_smallest(options, sizes), *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
   print(diagnostics, options.quiet);
   if (!environment || diagnostics.has_errors()) return kBadInput;
 
@@ -74,23 +107,20 @@ int scale_cases(const ScaleCommandOptions& options) {
 Command scale_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("scale", "how the cases of a scenario run on more and more GPUs");
   const auto options = std::make_shared<ScaleCommandOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML); dp follows the GPUs, plan: auto is looked for anew")
-      ->required();
   CLI::Option* gpus = parser.add_option("--gpus", options->gpus, "numbers of GPUs")->type_name("N,...");
   CLI::Option* nodes = parser.add_option("--nodes", options->nodes, "numbers of nodes")->type_name("N,...");
   gpus->excludes(nodes);
   parser.add_flag("--weak", options->weak, "the global batch grows with the GPUs (default: it stays)");
-  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_scenario_options(parser, options->source, "scenario (YAML); dp follows the GPUs, plan: auto is looked for anew");
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain scale scenarios/gpt3-175b-1024xa100.yaml --nodes 16,32,64,128\n"
+      "  foretrain scale --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3 --gpus 1,2,4,8\n"
       "  foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -");
-  return {&parser, [options] { return scale_cases(*options); }};
+  return {&parser, [options] { return options->source.show ? show(*options) : scale_cases(*options); }};
 }
 
 }  // namespace foretrain::cli

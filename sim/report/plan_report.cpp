@@ -71,7 +71,7 @@ std::string plans_json(const std::string& title, std::span<const PlanAnswer> ans
 std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, std::span<const double> seconds,
                         int threads, const Terminal& terminal) {
   const Words& words = terminal.words;
-  std::string text = styled(printable(title), Style::bold, terminal) + "\n";
+  std::string text = title.empty() ? "" : styled(printable(title), Style::bold, terminal) + "\n";
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const PlanAnswer& answer = answers[i];
     text += "\n" + styled(printable(answer.subject.name), Style::bold, terminal) + "\n";

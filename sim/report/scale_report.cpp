@@ -29,7 +29,7 @@ std::string scale_json(const std::string& title, std::span<const ScaledCase> cas
 std::string scale_table(const std::string& title, std::span<const ScaledCase> cases, bool weak,
                         const Terminal& terminal) {
   const Words& words = terminal.words;
-  std::string text = styled(printable(title), Style::bold, terminal) + "\n";
+  std::string text = title.empty() ? "" : styled(printable(title), Style::bold, terminal) + "\n";
   for (const ScaledCase& c : cases) {
     text += "\n" + styled(printable(c.name), Style::bold, terminal) + ": " +
             (weak ? words("the batch grows with the GPUs") : words("the same batch on all sizes")) + "\n";

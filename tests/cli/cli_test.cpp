@@ -188,7 +188,7 @@ TEST_CASE("usage") {
   CHECK(run_program("run a.yaml b.yaml").status == 2);
   CHECK(run_program("run a.yaml --json - --csv -").status == 2);
   for (const char* text : {"", "run", "run a.yaml --jsn -"}) CHECK(run_program(text).out == "");
-  CHECK(contains(run_program("run").err, "foretrain run --help"));
+  CHECK(contains(run_program("run").err, "give a scenario file, or --model and --gpu"));
   for (const char* command : {"", "run ", "validate ", "catalog ", "check-claims "}) {
     const Outcome o = run_program(std::string(command) + "--help");
     CHECK(o.status == 0);

@@ -1,0 +1,131 @@
+#include "sim/cli/scenario_source.h"
+
+#include <fmt/format.h>
+
+#include "sim/cli/output.h"
+#include "sim/scenario/fields.h"
+#include "sim/scenario/understood.h"
+
+namespace foretrain::cli {
+namespace {
+
+constexpr const char* kGroup = "Fields of the scenario, over those of FILE or instead of one";
+
+std::string type_name(const Field& field) {
+  switch (field.kind) {
+    case Field::Kind::integer:
+      return field.words.empty() ? "N" : fmt::format("N|{}", fmt::join(field.words, "|"));
+    case Field::Kind::number:
+      return "X";
+    case Field::Kind::choice:
+      return field.words.size() <= 5 ? fmt::format("{}", fmt::join(field.words, "|")) : "WORD";
+    default:
+      if (field.path == "title") return "TEXT";
+      if (field.path == "price") return "AMOUNT";
+      return field.path == "cluster.gpu" || field.path == "cluster.node" ? "NAME[:N]" : "NAME";
+  }
+}
+
+std::string help_of(const Field& field) {
+  std::string help(field.meaning);
+  if (field.kind == Field::Kind::choice && field.words.size() > 5)
+    help += fmt::format(": {}", fmt::join(field.words, ", "));
+  return help;
+}
+
+void add_flag(CLI::App& parser, ScenarioSource& source, const Field& field) {
+  const std::string flag(field.flag), path(field.path);
+  const std::string spellings = flag + (field.other_flag.empty() ? "" : "," + std::string(field.other_flag));
+  const auto take = [&source, flag, path](const std::string& text) { source.values.push_back({flag, path, text}); };
+  if (field.kind == Field::Kind::boolean) {
+    parser
+        .add_flag_callback(
+            spellings, [take] { take("true"); }, help_of(field))
+        ->group(kGroup);
+  } else {
+    parser.add_option_function<std::string>(spellings, take, help_of(field))
+        ->type_name(type_name(field))
+        ->group(kGroup);
+  }
+}
+
+// "plan.zero=2" of --set.
+void take_assignment(const std::string& text, ScenarioSource& source) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw CLI::ValidationError("--set", fmt::format("'{}' is not of the form cluster.host.cores=64", text));
+  }
+  const std::string path = text.substr(0, equals);
+  source.values.push_back({"--set " + path, path, text.substr(equals + 1)});
+}
+
+}  // namespace
+
+void add_field_flags(CLI::App& parser, ScenarioSource& source) {
+  for (const Field& field : scenario_fields()) {
+    if (!field.flag.empty() && parser.get_option_no_throw(std::string(field.flag)) == nullptr) {
+      add_flag(parser, source, field);
+    }
+  }
+  parser
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&source](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) take_assignment(text, source);
+          },
+          "any other field (docs/scenario.md), such as cluster.host.cores=64; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  parser
+      .add_option("--vary", source.variations,
+                  "a case for every value, such as zero=1,2,3 or gpu=a100-40g:8,a100-80g:4; "
+                  "several make all combinations")
+      ->type_name("FIELD=V,...")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+}
+
+void add_scenario_options(CLI::App& parser, ScenarioSource& source, const std::string& file_help) {
+  parser.add_option("FILE", source.file, file_help);
+  parser.add_option("--case", source.cases, "only the case of this name (may be repeated)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  parser.add_flag("--show-scenario", source.show, "print the scenario as understood (YAML), and nothing else");
+  add_field_flags(parser, source);
+}
+
+std::optional<config::Node> load_document(const ScenarioSource& source, Diagnostics& diagnostics) {
+  if (source.file.empty() && source.values.empty() && source.variations.empty()) {
+    diagnostics.error({},
+                      "nothing to answer; give a scenario file, or --model and --gpu, for instance "
+                      "--model llama-2-7b --gpu a100-80g --gpus 8");
+    return std::nullopt;
+  }
+  if (source.file.empty()) return with_flags(nullptr, source.values, source.variations, diagnostics);
+  const std::optional<config::Node> document = config::parse_yaml_file(source.file, diagnostics);
+  return document ? with_flags(&*document, source.values, source.variations, diagnostics) : std::nullopt;
+}
+
+std::optional<Scenario> load(const ScenarioSource& source, const DataFolder& data, Diagnostics& diagnostics,
+                             OpenPlans open_plans) {
+  const std::optional<config::Node> document = load_document(source, diagnostics);
+  std::optional<Scenario> scenario = document ? read_scenario(*document, data, diagnostics, open_plans) : std::nullopt;
+  if (scenario) keep_cases(*scenario, source.file.empty() ? "command line" : source.file, source.cases, diagnostics);
+  return scenario;
+}
+
+int show_scenario(const ScenarioSource& source, const CommonOptions& options, OpenPlans open_plans) {
+  Diagnostics diagnostics;
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  const auto scenario = data ? load(source, *data, diagnostics, open_plans) : std::nullopt;
+  print(diagnostics, options.quiet);
+  if (!scenario || diagnostics.has_errors()) return kBadInput;
+  Diagnostics read_again;
+  const auto document = load_document(source, read_again);
+  CommonOptions to_output = options;
+  to_output.quiet = false;
+  return deliver(to_output, [&] { return understood_text(*document, *scenario); }, {});
+}
+
+}  // namespace foretrain::cli
