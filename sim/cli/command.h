@@ -31,6 +31,7 @@ Command validate_command(CLI::App& program);
 Command memory_command(CLI::App& program);
 Command schema_command(CLI::App& program);
 Command init_command(CLI::App& program);
+Command import_command(CLI::App& program);
 Command catalog_command(CLI::App& program);
 Command calibrate_command(CLI::App& program);
 Command check_claims_command(CLI::App& program);

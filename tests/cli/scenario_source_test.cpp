@@ -243,3 +243,37 @@ TEST_CASE("the schema is printed") {
   CHECK(run_program("schema").out == read_file(FORETRAIN_SOURCE_DIR "/docs/scenario.schema.json"));
   CHECK(run_program("schema --markdown").out == read_file(FORETRAIN_SOURCE_DIR "/docs/scenario.md"));
 }
+
+TEST_CASE("other tools' files become scenarios that can be answered") {
+  const Folder folder;
+  write_file(folder / "ds.json",
+             R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true},
+    "steps_per_print": 10, "zero_optimization": {"stage": 2}})");
+  const Outcome o = run_program("import " + (folder / "ds.json") + kMachine + "--recompute full");
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "# taken    zero_optimization.stage -> plan.zero: 2\n"));
+  CHECK(contains(o.out, "# ignored  steps_per_print: says nothing about the step\n"));
+  write_file(folder / "q.yaml", o.out);
+  json imported = figures("run " + (folder / "q.yaml"));
+  json flags =
+      figures("run" + kMachine + "--zero 2 --micro-batch 2 --global-batch 32 --software deepspeed --recompute full");
+  CHECK(imported["cases"][0]["fingerprint"] == flags["cases"][0]["fingerprint"]);
+
+  const Outcome open = run_program("import " + (folder / "ds.json"));
+  CHECK(open.status == 0);
+  CHECK(contains(open.out, "# still to say: model, cluster.gpu, cluster.gpus\n"));
+  const Outcome command = run_program(
+      "import --gpu h100 --set model.vocab=32000 -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 "
+      "--hidden-size 2048 --num-attention-heads 16 --micro-batch-size 2 --global-batch-size 64 --seq-length 2048 "
+      "--bf16");
+  CAPTURE(command.err);
+  CHECK(command.status == 0);
+  write_file(folder / "m.yaml", command.out);
+  CHECK(run_program("run " + (folder / "m.yaml")).status == 0);
+
+  write_file(folder / "bad.json", R"({"train_batch_size": 32, "zero_optimization": {"stage": 7}})");
+  CHECK(contains(refusal("import " + (folder / "bad.json") + kMachine),
+                 "zero_optimization.stage: error: plan.zero=7 is out of range"));
+  CHECK(contains(refusal("import scenarios/moe.yaml"),
+                 "this is no configuration that is known; known are DeepSpeed JSON"));
+}

@@ -1,0 +1,194 @@
+#include "sim/interchange/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+
+#include "sim/config/write.h"
+#include "sim/interchange/import_rules.h"
+
+namespace foretrain {
+namespace {
+
+using config::Node;
+
+constexpr std::size_t kMostKeys = 1'000;
+
+std::string lower_case(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+const Imported::Taken* find_taken(const Imported& imported, std::string_view path) {
+  const auto found = std::find_if(imported.taken.rbegin(), imported.taken.rend(),
+                                  [&](const Imported::Taken& t) { return t.path == path; });
+  return found == imported.taken.rend() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || end != text.data() + text.size() || value < 1 || value > 100'000'000) return std::nullopt;
+  return value;
+}
+
+std::optional<std::int64_t> whole_at(const Imported& imported, std::string_view path) {
+  const Imported::Taken* taken = find_taken(imported, path);
+  return taken == nullptr ? std::nullopt : whole(taken->text);
+}
+
+void translate(const std::string& key, const Node& value, std::span<const ImportRule> rules, Imported& imported) {
+  if (imported.taken.size() + imported.ignored.size() >= kMostKeys) return;
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const ImportRule& r) { return key == r.theirs; });
+  if (value.is_map() && rule == rules.end()) {
+    for (const Node::Entry& entry : value.map()) translate(key + "." + entry.key, entry.value, rules, imported);
+    return;
+  }
+  if (rule == rules.end() || !value.is_scalar())
+    return imported.ignored.push_back({key, "says nothing about the step"});
+  if (lower_case(value.scalar()) == "auto") return imported.ignored.push_back({key, "auto: left to the trainer"});
+  if (rule->words.empty()) return imported.taken.push_back({key, rule->path, value.scalar()});
+  const auto word = std::find_if(rule->words.begin(), rule->words.end(),
+                                 [&](const auto& w) { return lower_case(value.scalar()) == w.first; });
+  if (word == rule->words.end()) {
+    imported.ignored.push_back({key, "has no counterpart"});
+  } else if (word->second[0] != '\0') {
+    imported.taken.push_back({key, rule->path, word->second});
+  }
+}
+
+void translate_map(const Node& root, std::span<const ImportRule> rules, Imported& imported) {
+  for (const Node::Entry& entry : root.map()) translate(entry.key, entry.value, rules, imported);
+}
+
+// Values that need several of theirs: GPUs, the global batch, chunks of a pipeline. What only served for them is taken
+// out.
+void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
+  imported.taken.insert(imported.taken.end(), beside.begin(), beside.end());
+  const auto put = [&](std::string theirs, std::string path, std::int64_t value) {
+    imported.taken.push_back({std::move(theirs), std::move(path), fmt::format("{}", value)});
+  };
+  const auto at = [&](std::string_view path) { return whole_at(imported, path).value_or(1); };
+  const auto per_node = whole_at(imported, "import.gpus_per_node"), nodes = whole_at(imported, "import.nodes");
+  if (!find_taken(imported, "cluster.gpus") && per_node) {
+    put("GPUs of all nodes", "cluster.gpus", *per_node * nodes.value_or(1));
+    if (nodes.value_or(1) > 1) put("GPUs of a node", "cluster.gpus_per_node", *per_node);
+  }
+  const auto gpus = whole_at(imported, "cluster.gpus"), micro = whole_at(imported, "plan.micro_batch");
+  const std::int64_t in_a_replica = at("plan.tp") * at("plan.pp") * at("plan.cp");
+  const bool divides = gpus && *gpus % in_a_replica == 0;
+  if (!find_taken(imported, "train.global_batch") && micro && divides) {
+    put("micro-batch x accumulation x data-parallel ranks", "train.global_batch",
+        *micro * at("import.accumulation") * (*gpus / in_a_replica));
+  } else if (const Imported::Taken* steps = find_taken(imported, "import.accumulation");
+             steps != nullptr && !find_taken(imported, "train.global_batch")) {
+    imported.ignored.push_back(
+        {steps->theirs, "needs the micro-batch and the number of GPUs; give --micro-batch and --gpus"});
+  }
+  const auto layers = whole_at(imported, "model.layers"), chunk = whole_at(imported, "import.layers_of_chunk");
+  if (layers && chunk && *layers % (at("plan.pp") * *chunk) == 0) {
+    put("layers of a virtual stage", "plan.vpp", *layers / (at("plan.pp") * *chunk));
+  }
+  if (const Imported::Taken* quantised = find_taken(imported, "import.quantised")) {
+    const std::string theirs = quantised->theirs, format = quantised->text;
+    imported.taken.push_back({theirs, "train.peft.kind", "qlora"});
+    imported.taken.push_back({theirs, "train.peft.quant", format});
+  }
+  const bool has_model = std::any_of(imported.taken.begin(), imported.taken.end(),
+                                     [](const Imported::Taken& t) { return t.path.starts_with("model."); });
+  if (has_model && !find_taken(imported, "model.hf")) {
+    const bool rms = find_taken(imported, "import.rms_norm") != nullptr;
+    const std::string arch = find_taken(imported, "model.experts") ? "moe" : rms ? "llama" : "gpt";
+    imported.taken.push_back({"normalization and experts", "model.arch", arch});
+  }
+  std::erase_if(imported.taken, [](const Imported::Taken& t) { return t.path.starts_with("import."); });
+}
+
+void name_framework(const std::string& profile, Imported& imported) {
+  if (!find_taken(imported, "software")) imported.taken.push_back({imported.format, "software", profile});
+}
+
+bool has(const Node& root, std::string_view key) { return root.find(key) != nullptr; }
+
+// A folder of a model says more than its name.
+void prefer_local_models(Imported& imported) {
+  for (Imported::Taken& t : imported.taken) {
+    if (t.path == "model" && (t.text.starts_with('/') || t.text.starts_with('.'))) t.path = "model.hf";
+  }
+}
+
+// "--seq-length 4096", "--bf16", "--deepspeed=ds.json" as a map of keys with '_'.
+Node flags_of(const std::vector<std::string>& words) {
+  Node map = config::empty_map();
+  for (std::size_t i = 0; i < words.size() && map.map().size() < kMostKeys; ++i) {
+    if (!words[i].starts_with("--") || words[i].size() < 3) continue;
+    const std::size_t equals = words[i].find('=');
+    std::string key = words[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(key.begin(), key.end(), '-', '_');
+    std::string value = "true";
+    if (equals != std::string::npos) {
+      value = words[i].substr(equals + 1);
+    } else if (i + 1 < words.size() && !words[i + 1].starts_with("--")) {
+      value = words[++i];
+    }
+    config::set_entry(map, key, Node{{}, value, false});
+  }
+  return map;
+}
+
+}  // namespace
+
+std::optional<Imported> import_file(const Node& root, const std::vector<Imported::Taken>& beside,
+                                    Diagnostics& diagnostics) {
+  Imported imported;
+  if (root.is_map() && (has(root, "zero_optimization") || has(root, "train_micro_batch_size_per_gpu") ||
+                        has(root, "train_batch_size"))) {
+    imported.format = "DeepSpeed configuration";
+    translate_map(root, deepspeed_rules(), imported);
+    name_framework("deepspeed", imported);
+  } else if (root.is_map() && (has(root, "compute_environment") || has(root, "distributed_type"))) {
+    imported.format = "accelerate configuration";
+    translate_map(root, accelerate_rules(), imported);
+    name_framework("hf-trainer", imported);
+  } else if (root.is_map() && (has(root, "model_name_or_path") || has(root, "per_device_train_batch_size"))) {
+    const bool factory = has(root, "finetuning_type") || has(root, "cutoff_len");
+    imported.format = factory ? "LLaMA-Factory configuration" : "configuration of the Hugging Face Trainer";
+    translate_map(root, trainer_rules(), imported);
+    name_framework(factory ? "llama-factory" : has(root, "deepspeed") ? "hf-deepspeed" : "hf-trainer", imported);
+  } else {
+    diagnostics.error(root.position,
+                      "this is no configuration that is known; known are DeepSpeed JSON, accelerate YAML, and "
+                      "YAML of the Hugging Face Trainer and LLaMA-Factory");
+    return std::nullopt;
+  }
+  prefer_local_models(imported);
+  combine(beside, imported);
+  return imported;
+}
+
+std::optional<Imported> import_command(const std::vector<std::string>& words,
+                                       const std::vector<Imported::Taken>& beside, Diagnostics& diagnostics) {
+  const Node flags = flags_of(words);
+  const bool megatron =
+      has(flags, "tensor_model_parallel_size") || has(flags, "num_attention_heads") || has(flags, "micro_batch_size");
+  Imported imported;
+  imported.format = megatron ? "command line of Megatron" : "command line of the Hugging Face Trainer";
+  translate_map(flags, command_rules(megatron), imported);
+  if (imported.taken.empty()) {
+    diagnostics.error(
+        {std::make_shared<const std::string>("command line"), 0, 0},
+        "no flag of Megatron, the Hugging Face Trainer or torchrun is known here; give the whole command after --");
+    return std::nullopt;
+  }
+  name_framework(megatron ? "megatron-core" : has(flags, "deepspeed") ? "hf-deepspeed" : "hf-trainer", imported);
+  prefer_local_models(imported);
+  combine(beside, imported);
+  return imported;
+}
+
+}  // namespace foretrain
