@@ -70,7 +70,7 @@ std::optional<Node> look_at_topology(config::MapReader& asked, const DataFolder&
   const bool with_nics = asked.has("nic_gbps") || asked.has("fabric");  // what gives them a rate
   auto seen = gpu ? read_topology(*topo, *gpu, with_nics, diagnostics) : std::nullopt;
   if (!seen) return std::nullopt;
-  result.cautions = std::move(seen->assumptions);
+  result.cautions.assign(seen->assumptions.begin(), seen->assumptions.end());
   if (!asked.has("gpus") && !asked.has("nodes")) {
     seen->machine.map().push_back({"gpus", topo->position, *seen->machine.find("gpus_per_node")});
   }

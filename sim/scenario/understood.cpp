@@ -212,7 +212,7 @@ Node understood(const Node& document, const Scenario& scenario) {
 std::string understood_text(const Node& document, const Scenario& scenario) {
   std::vector<std::string> sentences;
   for (const Case& c : scenario.cases) {
-    for (const std::string& sentence : c.assumptions) {
+    for (const std::string& sentence : english(c.assumptions)) {
       if (std::find(sentences.begin(), sentences.end(), sentence) == sentences.end()) sentences.push_back(sentence);
     }
   }
