@@ -85,23 +85,24 @@ void faster_drives(HostDescription& host, double factor) {
 }  // namespace
 
 Setup with_faster(Setup setup, HardwareRate rate, double factor) {
-  Gpu& gpu = setup.subject.cluster.gpu;
+  std::vector<Gpu*> gpus = {&setup.subject.cluster.gpu};
+  for (Gpu& other : setup.subject.cluster.other_gpus) gpus.push_back(&other);
   Environment& environment = setup.environment;
   switch (rate) {
     case HardwareRate::matmul:
-      faster_matmul(gpu, factor);
+      for (Gpu* gpu : gpus) faster_matmul(*gpu, factor);
       break;
     case HardwareRate::memory_bandwidth:
-      gpu.memory_bandwidth *= factor;
+      for (Gpu* gpu : gpus) gpu->memory_bandwidth *= factor;
       break;
     case HardwareRate::kernel_latency:
-      faster_kernel_starts(gpu, factor);
+      for (Gpu* gpu : gpus) faster_kernel_starts(*gpu, factor);
       break;
     case HardwareRate::host:
       faster_host(setup.subject.software, factor);
       break;
     case HardwareRate::nvlink:
-      faster_nvlink(gpu, factor);
+      for (Gpu* gpu : gpus) faster_nvlink(*gpu, factor);
       break;
     case HardwareRate::pcie:
       faster_pcie(environment.link_rates, factor);

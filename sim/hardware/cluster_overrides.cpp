@@ -151,11 +151,11 @@ bool goes_with_the_others(ClusterReading& read, MapReader& map, const Gpu& gpu, 
 
 void read_odd_gpus(ClusterReading& read, MapReader& map, OddGpus& odd) {
   const ClusterDescription& cluster = read.cluster;
-  for (const char* read_later : {"node", "nodes"}) map.has(read_later);
+  const std::vector<int> nodes = nodes_of(map, cluster);
   const auto index = map.integer("index", {0, cluster.gpus_per_node - 1.0});
   const auto name = map.text("gpu");
   const auto watts = map.number("power_limit_w", Unit::watts, {10, 1e5});
-  const auto speed = map.number("factor", Unit::count, {0.01, 10});
+  const auto speed = map.number("factor", Unit::count, {1e-6, 10});
   if (!map.has("gpu") && !map.has("power_limit_w") && !map.has("factor")) {
     return map.error("node",
                      "cluster.overrides: an entry says what differs; right would be gpu, power_limit_w or factor, "
@@ -168,7 +168,7 @@ void read_odd_gpus(ClusterReading& read, MapReader& map, OddGpus& odd) {
     const std::string full_name = gpu->name;
     model = full_name == cluster.gpu.name ? 0 : odd.model(std::move(*gpu), full_name);
   }
-  for (const int node : nodes_of(map, cluster)) {
+  for (const int node : nodes) {
     const int first = node * cluster.gpus_per_node;
     for (int i = 0; i < cluster.gpus_per_node; ++i) {
       if (index ? i != *index : first + i >= cluster.gpus) continue;

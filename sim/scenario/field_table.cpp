@@ -48,6 +48,12 @@ Field number(std::string_view path, Unit unit, Range range, std::string_view mea
           .unit = unit,
           .flag = flag};
 }
+// One amount, or [low, high].
+Field band(std::string_view path, std::string_view meaning) {
+  Field field = number(path, Unit::count, {0, 1e15}, meaning);
+  field.list = true;
+  return field;
+}
 Field choice(std::string_view path, Words words, std::string_view meaning, std::string_view fallback = {},
              std::string_view flag = {}) {
   return {.path = path,
@@ -146,7 +152,7 @@ std::vector<Field> train_fields() {
              "--precision"),
       choice("train.optimizer",
              {"adamw", "sgd", "adamw8bit", "paged-adamw8bit", "paged_adamw8bit", "lion", "adafactor", "lamb", "muon"},
-             "what updates the weights (muon: refused)", "adamw", "--optimizer"),
+             "what updates the weights; paged: its states give way to host memory where they do not fit", "adamw", "--optimizer"),
       choice("train.attention", {"standard", "flash", "flash1", "flash2", "flash3"}, "the attention kernel",
              "flash2, or standard where the GPU has none", "--attention"),
       choice("train.peft", {"none", "lora", "qlora"}, "adapters instead of a full fine-tune", "none", "--peft"),
@@ -161,8 +167,17 @@ std::vector<Field> train_fields() {
       choice("train.master_weights", {"fp32", "none", "bf16"}, "copy of the weights that the optimizer updates",
              "the framework's"),
       choice("train.grad_reduce", {"fp32", "bf16", "fp16"}, "type in which gradients are reduced", "the framework's"),
-      boolean("train.clip_gradients", "the norm of all gradients is taken before the update", "true"),
+      boolean("train.clip_gradients", "the norm of all gradients is taken before the update",
+              "true; false with optimizer_in_backward"),
+      boolean("train.optimizer_in_backward", "weights are updated as soon as their gradient is there", "false"),
+      choice("train.loss", {"as-framework", "fused"}, "fused: cross entropy without logits in memory", "as-framework"),
+      integer("train.loss.chunks", {1, 4096}, "parts in which logits and their loss are made"),
+      map("train.fp8", "recipe of precision fp8", "the framework's"),
+      choice("train.fp8.recipe", {"as-framework", "per-tensor", "blockwise"}, "what shares a scale", "as-framework"),
+      boolean("train.fp8.parameter_gather", "weights are gathered as fp8", "false"),
       number("train.tokens", Unit::count, {0, 1e18}, "of the whole job, for hours and money", {}, "--tokens"),
+      number("train.samples", Unit::count, {1, 1e15}, "sequences of the whole job, instead of tokens", {}, "--samples"),
+      number("train.epochs", Unit::count, {1e-6, 1e6}, "how often the samples are seen", "1", "--epochs"),
   };
 }
 
@@ -192,6 +207,8 @@ std::vector<Field> cluster_fields() {
       integer("cluster.nvlink_domain", {1, 1e6}, "GPUs that NVLink joins beyond a host", "a node"),
       map("cluster.host", "the host of a node"),
       text("cluster.host.cpu", "for people"),
+      choice("cluster.host.board", {"desktop", "server"}, "how well it forwards between cards without P2P",
+             "desktop for GeForce"),
       integer("cluster.host.sockets", {1, 16}, "CPU sockets", "1 or 2, as usual for the GPU"),
       integer("cluster.host.cores", {1, 4096}, "physical cores, of all sockets", "usual for the PCIe generation"),
       number("cluster.host.dram_gb", Unit::gigabytes, {1e9, 1e15}, "memory of the node; a bare number is GB"),
@@ -201,12 +218,18 @@ std::vector<Field> cluster_fields() {
       number("cluster.host.nvme_read_gbps", Unit::bytes_rate, kArray, "of all drives; a bare number is GB/s"),
       number("cluster.host.nvme_write_gbps", Unit::bytes_rate, kArray, "of all drives; a bare number is GB/s"),
       number("cluster.power_limit_w", Unit::watts, {10, 1e5}, "power limit of a GPU", "none"),
-      list_of_maps("cluster.overrides", "links that are slower than the rest"),
-      choice("cluster.overrides[].link", {"nvlink", "pcie", "nic"}, "kind of the link"),
+      list_of_maps("cluster.overrides", "GPUs and links that are unlike the rest"),
+      choice("cluster.overrides[].link", {"nvlink", "pcie", "nic"}, "kind of a slow link; without it, of GPUs"),
       integer("cluster.overrides[].node", {0, 1e6}, "its node, from 0"),
-      integer("cluster.overrides[].index", {0, 1023}, "its GPU or NIC in the node, from 0"),
-      number("cluster.overrides[].factor", Unit::count, {1e-6, 1}, "its rate over the usual one"),
-      anything("cluster.mig", "slices of GPUs; refused, not built"),
+      texts("cluster.overrides[].nodes", "or several nodes"),
+      integer("cluster.overrides[].index", {0, 1023}, "its GPU or NIC in the node, from 0", "all GPUs of the node"),
+      text("cluster.overrides[].gpu", "another kind of GPU"),
+      number("cluster.overrides[].power_limit_w", Unit::watts, {10, 1e5}, "another power limit"),
+      number("cluster.overrides[].factor", Unit::count, {1e-6, 10}, "its speed over the usual one; of a link at most 1"),
+      map("cluster.jitter", "every GPU a little faster or slower than the next", "none"),
+      number("cluster.jitter.sigma", Unit::count, {0, 0.5}, "standard deviation of the logarithm of their speeds"),
+      integer("cluster.jitter.seed", {0, 9e15}, "of the random numbers", "1"),
+      texts("cluster.mig", "slices that every card is cut into, such as 3g.20gb, or one list for a card", "whole cards"),
       text("cluster.topo", "a file with what nvidia-smi topo -m prints, or that text; gpu says which GPUs they are"),
   };
 }
@@ -222,13 +245,15 @@ std::vector<Field> plan_fields() {
       integer("plan.vpp", kRanks, "chunks of layers a stage", "1; 2 where the schedule needs them", "--vpp"),
       integer("plan.dp", kRanks, "data-parallel ranks", "what is left of the GPUs", "--dp"),
       integer("plan.cp", kRanks, "ranks that split every sequence", "1", "--cp"),
-      choice("plan.cp_kind", {"ring", "all-gather", "ulysses"}, "how they see each other's keys (ulysses: refused)",
-             "ring"),
+      choice("plan.cp_kind", {"ring", "all-gather", "ulysses"}, "how they see each other's keys; ulysses deals heads out",
+             "ring; all-gather with a window"),
       integer("plan.ep", kRanks, "ranks that experts are spread over", "1", "--ep"),
       integer("plan.etp", kRanks, "tensor-parallel ranks of an expert", "tp, as the framework does it"),
       choice("plan.expert_dispatch", {"all-to-all", "two-level", "all-gather"}, "how tokens reach experts",
              "the framework's"),
       number("plan.expert_imbalance", Unit::count, {1, 1000}, "tokens of the busiest expert rank over the mean", "1"),
+      number("plan.capacity_factor", Unit::count, {0.1, 1000}, "tokens an expert takes at most, over the mean",
+             "as many as come"),
       boolean("plan.sequence_parallel", "norms and dropout split over the tensor-parallel ranks", "false",
               "--sequence-parallel"),
       choice(
@@ -269,9 +294,13 @@ std::vector<Field> plan_fields() {
            "--software"),
       text("software_version", "its version, where it matters"),
       text("price", "of the whole cluster, such as 2800CNY/month or 9.5USD/hour", {}, "--price"),
-      number("price.per_hour", Unit::count, {0, 1e15}, "money for an hour"),
-      number("price.per_month", Unit::count, {0, 1e15}, "money for a month"),
+      band("price.per_hour", "money for an hour, or [low, high]"),
+      band("price.per_month", "money for a month"),
+      band("price.per_year", "money for a year"),
       text("price.currency", "of the price", "USD"),
+      boolean("price.whole_periods", "a period that is begun is paid whole", "false"),
+      text("price.minimum_term", "paid even where less is used: month, quarter, 30d ...", "none"),
+      anything("price.terms", "paid beforehand, at a factor: {quarter: 0.95, year: 0.8}"),
   };
 }
 

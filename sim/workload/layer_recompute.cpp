@@ -23,6 +23,15 @@ Software::ElementwisePasses redone_passes(const Case& c, const RedoneParts& redo
   return passes;
 }
 
+// Of the kernels that a layer's forward pass issues, those that run again: elementwise ones, and of attention and the
+// four products one each. What the host needs goes by their number, not by how long they run.
+double redone_kernel_share(const Case& c, LayerKind kind, const RedoneParts& redone) {
+  const bool mlp_in = kind.experts ? redone.experts : redone.mlp_in, mlp_out = kind.experts ? redone.experts : redone.mlp_out;
+  const int products = (redone.qkv || redone.up_projections) + redone.attention_out + mlp_in + mlp_out;
+  const double again = redone_passes(c, redone).kernels + products + redone.core_attention;
+  return std::min(1.0, again / (5.0 + c.software.forward.kernels));
+}
+
 }  // namespace
 
 // Regions gather their input again, and sum their output if they run to their end.
@@ -80,10 +89,7 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s, LayerKind kin
     if (redone.shared_experts) mixture += shared_experts(c, s, kind, Pass::forward);
     add({{mixture, {}}}, redone.shared_experts ? hidden : 0, redone.shared_experts);
   }
-  const KernelTime whole = forward_of_layer(c, s, kind).compute();
-  if (whole.total().value > 0) {
-    block.host = layer_host_time(c, kind, Pass::forward) * std::min(1.0, block.compute().total() / whole.total());
-  }
+  block.host = layer_host_time(c, kind, Pass::forward) * redone_kernel_share(c, kind, redone);
   return block;
 }
 

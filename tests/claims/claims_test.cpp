@@ -72,17 +72,17 @@ TEST_CASE("the verdict follows from the checks") {
 
 TEST_CASE("what is not simulated leaves a claim open, and is named") {
   const std::string cases =
-      "  cases: [{name: one, train: {global_batch: 1}}, {name: moe, cluster: {topo: matrix.txt}}]\n  checks:\n";
+      "  cases: [{name: one, train: {global_batch: 1}}, {name: moe, train: {precision: mxfp8}}]\n  checks:\n";
   const auto claim = [&](const std::string& checks) { return "- id: x\n  claim: y\n" + cases + checks; };
   const std::string open = "  - {fits: moe}\n", held = "  - {fits: one}\n", failed = "  - {oom: one}\n";
 
   const ClaimFile file = file_of(claim(held + open));
   const JudgedClaim judged_claim = judged(file)[0];
   CHECK(judged_claim.verdict == ClaimVerdict::not_judged);
-  CHECK(judged_claim.waits_for == std::vector<std::string>{"cluster.topo"});
+  CHECK(judged_claim.waits_for == std::vector<std::string>{"train.precision=mxfp8"});
   CHECK(judged_claim.checks[0].outcome->holds);
   CHECK_FALSE(judged_claim.checks[1].outcome);
-  CHECK(judged_claim.checks[1].waits_for == std::vector<std::string>{"cluster.topo"});
+  CHECK(judged_claim.checks[1].waits_for == std::vector<std::string>{"train.precision=mxfp8"});
   // One that held and one that did not is enough to know that it depends.
   const ClaimFile both = file_of(claim(held + failed + open));
   CHECK(judged(both)[0].verdict == ClaimVerdict::depends);

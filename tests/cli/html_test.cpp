@@ -48,6 +48,6 @@ TEST_CASE("two texts do not go to one place") {
   const std::string path = "'" + (folder / "a") + "'";
   const Outcome outcome = run_program("run " + kScenario + " --json " + path + " --html " + path);
   CHECK(outcome.status == 2);
-  CHECK(contains(outcome.err, "two texts cannot both be written to"));
+  CHECK(contains(outcome.err, "two outputs cannot both be written to"));
   CHECK(!std::filesystem::exists(folder / "a"));
 }

@@ -41,7 +41,7 @@ report::RunReport answer_to(const std::string& title, const std::vector<std::str
     answer.cases.back().name = name;
   }
   answer.verdict.winner = names.front();
-  answer.verdict.because = "it is alone";
+  answer.verdict.because = Message(std::string("it is alone"));
   return answer;
 }
 

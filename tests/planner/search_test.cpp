@@ -177,5 +177,5 @@ TEST_CASE("plans are looked for on like GPUs only") {
   Diagnostics diagnostics;
   CHECK(!find_plans(c, environment(), {}, diagnostics).has_value());
   REQUIRE(diagnostics.error_count() == 1);
-  CHECK(diagnostics.all().front().message.find("write its plan") != std::string::npos);
+  CHECK(diagnostics.all().front().message.english().find("write its plan") != std::string::npos);
 }

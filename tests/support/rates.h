@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -24,20 +25,28 @@ inline Time time_with(const Case& subject, HardwareRate rate, double factor) {
   return step_time(changed.subject, changed.environment);
 }
 
-// Elasticities against simulations with the rate a percent higher and a percent lower. Where the two differ, the step
-// has a kink there: it is named in `kinks`, and the elasticity must be between them.
+// Elasticities against simulations with the rate a percent higher and a percent lower. Where they differ, the step has
+// a kink within that percent, which is named in `kinks`: the slopes on its sides differ, and the elasticity is one of
+// them or between them.
 inline void check_elasticities(const std::string& name, const Case& subject, std::set<std::string>& kinks) {
   const Elasticity e = elasticity(subject, environment());
-  const double now = std::log(step_time(subject, environment()).seconds());
   for (const HardwareRate rate : all_rates()) {
     CAPTURE(name);
     CAPTURE(std::string(to_string(rate)));
-    const double gain = (now - std::log(time_with(subject, rate, 1.01).seconds())) / std::log(1.01);
-    const double loss = (std::log(time_with(subject, rate, 1.0 / 1.01).seconds()) - now) / std::log(1.01);
-    if (std::abs(e[rate] - 0.5 * (gain + loss)) <= 1e-3) continue;
-    CHECK(e[rate] >= std::min(gain, loss) - 1e-3);
-    CHECK(e[rate] <= std::max(gain, loss) + 1e-3);
-    CHECK(std::abs(gain - loss) > 2e-3);
+    std::vector<double> log_times;  // half a percent apart
+    for (const double percent : {-1.0, -0.5, 0.0, 0.5, 1.0}) {
+      log_times.push_back(std::log(time_with(subject, rate, std::pow(1.01, percent)).seconds()));
+    }
+    const double over_two_percent = (log_times.front() - log_times.back()) / std::log(1.01) / 2;
+    if (std::abs(e[rate] - over_two_percent) <= 1e-3) continue;
+    std::vector<double> slopes;
+    for (std::size_t i = 1; i < log_times.size(); ++i) {
+      slopes.push_back((log_times[i - 1] - log_times[i]) / std::log(1.01) * 2);
+    }
+    const auto [least, most] = std::minmax_element(slopes.begin(), slopes.end());
+    CHECK(e[rate] >= *least - 1e-3);
+    CHECK(e[rate] <= *most + 1e-3);
+    CHECK(*most - *least > 2e-3);
     kinks.insert(name + ": " + std::string(to_string(rate)));
   }
 }
