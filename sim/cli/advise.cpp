@@ -7,6 +7,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
 #include "sim/report/advise_report.h"
@@ -15,8 +16,8 @@ namespace foretrain::cli {
 namespace {
 
 struct AdviseCommandOptions : CommonOptions {
-  std::string file, deadline, tokens, mean_tokens;
-  std::vector<std::string> cases;
+  ScenarioSource source;
+  std::string deadline, tokens, mean_tokens;
 };
 
 // A flag's positive number with its unit; 0 if the flag was not given.
@@ -40,9 +41,8 @@ int advise_cases(const AdviseCommandOptions& options) {
   how.search.threads = threads_of(options);
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario =
-      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::all) : std::nullopt;
+      data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
   if (scenario && how.deadline_seconds > 0) {
     for (const Case& c : scenario->cases) {
       if (how.tokens > 0 || c.train.tokens > 0) continue;
@@ -73,26 +73,27 @@ int advise_cases(const AdviseCommandOptions& options) {
 Command advise_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("advise", "one card, several or a cluster, and what is free to try first");
   const auto options = std::make_shared<AdviseCommandOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML); its plan is left aside but for offload and order")
-      ->required();
-  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
   parser.add_option("--deadline", options->deadline, "time for the whole job, such as 3d12h")->type_name("TIME");
   parser.add_option("--tokens", options->tokens, "tokens of the whole job (default: train.tokens)")->type_name("N");
   parser
       .add_option("--mean-tokens", options->mean_tokens,
                   "of a sample that is padded to seq_len: what packing would save")
       ->type_name("N");
+  add_scenario_options(parser, options->source,
+                       "scenario (YAML); its plan is left aside but for offload and order");
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain advise my-model.yaml\n"
+      "  foretrain advise --model llama-2-7b --gpu rtx-4090 --gpus 8 --seq-len 2048 --global-batch 32\n"
       "  foretrain advise my-model.yaml --tokens 1e9 --deadline 3d --mean-tokens 600\n"
       "Sizes go from one card to the scenario's cluster, each with its best plan; the smallest that does is advised.");
-  return {&parser, [options] { return advise_cases(*options); }};
+  return {&parser, [options] {
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::all)
+                                        : advise_cases(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

@@ -10,6 +10,7 @@
 #include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/report/diagnose_report.h"
 
@@ -17,8 +18,8 @@ namespace foretrain::cli {
 namespace {
 
 struct DiagnoseOptions : CommonOptions {
-  std::string file, log, line;
-  std::vector<std::string> cases;
+  ScenarioSource source;
+  std::string log, line;
 };
 
 // Of a larger log the end: it is where a run has found its speed, or failed.
@@ -43,11 +44,11 @@ std::optional<std::string> text_of(const DiagnoseOptions& options, Diagnostics& 
 }
 
 // The one case that the log is of.
-void keep_one(Scenario& scenario, const std::string& file, Diagnostics& diagnostics) {
+void keep_one(const Scenario& scenario, Diagnostics& diagnostics) {
   if (scenario.cases.size() == 1 || diagnostics.has_errors()) return;
   std::string names;
   for (const Case& c : scenario.cases) names += (names.empty() ? "" : ", ") + config::in_quotes(c.name);
-  diagnostics.error({}, fmt::format("{} has {} cases; say with --case which one the log is of: {}", file,
+  diagnostics.error({}, fmt::format("there are {} cases; say with --case which one the log is of: {}",
                                     scenario.cases.size(), names));
 }
 
@@ -63,11 +64,10 @@ int diagnose_run(const DiagnoseOptions& options) {
   }
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario =
-      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
+      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
-  if (scenario) keep_one(*scenario, options.file, diagnostics);
+  if (scenario) keep_one(*scenario, diagnostics);
   print(diagnostics, options.quiet);
   if (!error_bars || diagnostics.has_errors()) return kBadInput;
   Diagnostics refused;
@@ -83,9 +83,9 @@ int diagnose_run(const DiagnoseOptions& options) {
     return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output(options)); },
                    {{options.json, [&] { return report::diagnosis_json(diagnosis); }}});
   } catch (const std::overflow_error&) {
-    return fail(options.file + ": its step is too large to simulate or takes more than 50 days");
+    return fail("the step is too large to simulate or takes more than 50 days");
   } catch (const std::domain_error&) {
-    return fail(options.file + ": its step takes more than 50 days");
+    return fail("the step takes more than 50 days");
   }
 }
 
@@ -94,10 +94,7 @@ int diagnose_run(const DiagnoseOptions& options) {
 Command diagnose_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("diagnose", "is a run's log normal, and if not, what would explain it");
   const auto options = std::make_shared<DiagnoseOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML) that describes the run")->required();
-  parser.add_option("--case", options->cases, "the case that the log is of")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_scenario_options(parser, options->source, "scenario (YAML) that describes the run");
   CLI::Option* log = parser.add_option("--log", options->log, "a log file; figures are medians over its lines");
   log->type_name("FILE");
   parser.add_option("--line", options->line, "a line of a log, or the sentence of an out-of-memory error")
@@ -111,8 +108,12 @@ Command diagnose_command(CLI::App& program) {
       "  foretrain diagnose my-run.yaml --log train.log\n"
       "  foretrain diagnose my-run.yaml --line '5/3527 [04:17<63:50:18, 65.25s/it]'\n"
       "  foretrain diagnose my-run.yaml --case 'two nodes' --line 'forward: 207.71 | backward: 3509.10 | step: 49.45'\n"
+      "  foretrain diagnose --model llama-2-7b --gpu a100-80g --gpus 8 --zero 3 --global-batch 64 --log train.log\n"
       "Each cause is a changed set-up that is simulated again; the measured figures say which of them fit.");
-  return {&parser, [options] { return diagnose_run(*options); }};
+  return {&parser, [options] {
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic)
+                                        : diagnose_run(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

@@ -9,6 +9,7 @@
 #include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/report/explain_report.h"
 
@@ -16,8 +17,8 @@ namespace foretrain::cli {
 namespace {
 
 struct ExplainOptions : CommonOptions {
-  std::string file;
-  std::vector<std::string> cases, figures;
+  ScenarioSource source;
+  std::vector<std::string> figures;
 };
 
 // Formulas of the figures that were asked for, in that order; names without one are reported.
@@ -55,9 +56,8 @@ int explain_cases(const ExplainOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   std::optional<Scenario> scenario =
-      data ? load_scenario(options.file, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
+      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_cases(*scenario, options.file, options.cases, diagnostics);
   print(diagnostics, options.quiet);
   if (!environment || diagnostics.has_errors()) return kBadInput;
   Diagnostics refused;
@@ -72,9 +72,9 @@ int explain_cases(const ExplainOptions& options) {
     return deliver(options, [&] { return report::explain_table(scenario->title, cases, standard_output(options)); },
                    {{options.json, [&] { return report::explain_json(scenario->title, cases); }}});
   } catch (const std::overflow_error&) {
-    return fail(options.file + ": one of its steps is too large to simulate or takes more than 50 days");
+    return fail("one of the steps is too large to simulate or takes more than 50 days");
   } catch (const std::domain_error&) {
-    return fail(options.file + ": one of its steps takes more than 50 days");
+    return fail("one of the steps takes more than 50 days");
   }
 }
 
@@ -83,10 +83,7 @@ int explain_cases(const ExplainOptions& options) {
 Command explain_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("explain", "where the time of a step goes and what would help");
   const auto options = std::make_shared<ExplainOptions>();
-  parser.add_option("FILE", options->file, "scenario (YAML)")->required();
-  parser.add_option("--case", options->cases, "only the case of this name (may be repeated)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_scenario_options(parser, options->source, "scenario (YAML)");
   parser
       .add_option("--figure", options->figures, "formula and inputs of a figure, by its name in JSON (may be repeated)")
       ->type_name("NAME")
@@ -97,10 +94,14 @@ Command explain_command(CLI::App& program) {
   parser.footer(
       "Examples:\n"
       "  foretrain explain scenarios/gpt3-175b-1024xa100.yaml\n"
+      "  foretrain explain --model llama-2-7b --gpu a100-80g --gpus 8 --zero 3\n"
       "  foretrain explain my-question.yaml --case '8 x A100-40G' --json -\n"
       "  foretrain explain my-question.yaml --figure mfu --figure memory.gpu_peak_bytes\n"
       "An elasticity says by how many percent the step is shorter if that piece of hardware is 1 % faster.");
-  return {&parser, [options] { return explain_cases(*options); }};
+  return {&parser, [options] {
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic)
+                                        : explain_cases(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

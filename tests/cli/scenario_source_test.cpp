@@ -219,6 +219,29 @@ TEST_CASE("plan and scale take flags instead of a file") {
                  "gpus: 2"));
 }
 
+TEST_CASE("explain, diagnose and advise take flags instead of a file, over one, and show what they understood") {
+  const std::string small = "--model llama-2-7b --gpu a100-80g --gpus 2 --seq-len 1024 --global-batch 8 ";
+  const std::string plan = "--zero 2 --micro-batch 1 --recompute full ";
+  const std::vector<std::pair<std::string, std::string>> commands = {
+      {"explain", small + plan}, {"diagnose --line '10/20 [00:20<00:20, 2.00s/it]'", small + plan}, {"advise", small}};
+  for (const auto& [command, flags] : commands) {
+    CAPTURE(command);
+    const Outcome shown = run_program(command + " " + flags + "--quiet --show-scenario");
+    REQUIRE(shown.status == 0);
+    const Folder folder;
+    write_file(folder / "shown.yaml", shown.out);
+    const Outcome by_flags = run_program(command + " " + flags + "--quiet --json -");
+    CHECK(by_flags.status == 0);
+    CHECK(by_flags.out == run_program(command + " " + (folder / "shown.yaml") + " --quiet --json -").out);
+    const std::string other = " --seq-len 512 --quiet --json -";
+    const Outcome over = run_program(command + " " + (folder / "shown.yaml") + other);
+    CHECK(over.status == 0);
+    CHECK(over.out != by_flags.out);
+    CHECK(contains(refusal(command), "nothing to answer"));
+    CHECK(contains(refusal(command + " " + small + "--zero 7"), "--zero"));
+  }
+}
+
 TEST_CASE("init writes a commented scenario that can be answered, and never replaces a file") {
   const Folder folder;
   const std::string file = folder / "new.yaml";
