@@ -41,7 +41,7 @@ std::optional<Case> if_legal(Case changed) {
   return changed;
 }
 
-CaseChange change_of_case(std::string name, std::string what, std::function<bool(Case&)> edit) {
+CaseChange change_of_case(std::string name, Message what, std::function<bool(Case&)> edit) {
   return {std::move(name), std::move(what), [edit = std::move(edit)](const Setup& setup) -> std::optional<Setup> {
             Case changed = setup.subject;
             if (!edit(changed)) return std::nullopt;
@@ -51,7 +51,7 @@ CaseChange change_of_case(std::string name, std::string what, std::function<bool
           }};
 }
 
-CaseChange change_as_profile(std::string name, std::string what, std::string profile,
+CaseChange change_as_profile(std::string name, Message what, std::string profile,
                              std::function<bool(Software&, const Software&)> edit) {
   return {std::move(name), std::move(what),
           [profile = std::move(profile), edit = std::move(edit)](const Setup& setup) -> std::optional<Setup> {
@@ -63,7 +63,7 @@ CaseChange change_as_profile(std::string name, std::string what, std::string pro
           }};
 }
 
-CaseChange change_of_rate(std::string name, std::string what, HardwareRate rate, double factor) {
+CaseChange change_of_rate(std::string name, Message what, HardwareRate rate, double factor) {
   return {std::move(name), std::move(what), [rate, factor](const Setup& setup) -> std::optional<Setup> {
             if (!matters(setup.subject, rate)) return std::nullopt;
             return with_faster(setup, rate, factor);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/analysis/hardware_rate.h"
+#include "sim/base/message.h"
 
 namespace foretrain {
 
@@ -13,18 +14,18 @@ namespace foretrain {
 // the simulation to say.
 struct CaseChange {
   std::string name;  // "flash-attention": for programs
-  std::string what;  // "flash attention 2 instead of standard": for people
+  Message what;      // "FlashAttention 2 for standard attention": for people
   // nullopt where it does not apply: nothing would change, or the plan would not be legal.
   std::function<std::optional<Setup>(const Setup&)> apply;
 };
 
 // A change of the case alone. `edit` returns whether it changed anything; the plan is then checked anew.
-CaseChange change_of_case(std::string name, std::string what, std::function<bool(Case&)> edit);
+CaseChange change_of_case(std::string name, Message what, std::function<bool(Case&)> edit);
 // A change towards what another framework profile of configs/software does.
-CaseChange change_as_profile(std::string name, std::string what, std::string profile,
+CaseChange change_as_profile(std::string name, Message what, std::string profile,
                              std::function<bool(Software&, const Software&)> edit);
 // A rate times `factor`, where it matters.
-CaseChange change_of_rate(std::string name, std::string what, HardwareRate rate, double factor);
+CaseChange change_of_rate(std::string name, Message what, HardwareRate rate, double factor);
 
 // What a framework or a plan can be told differently on the same machine: overlap, fused kernels, buckets, recompute,
 // precision of gradients ...

@@ -1,7 +1,5 @@
 #include "sim/analysis/critical_path.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -75,7 +73,7 @@ HeldBy held_by(const CaseReport& r, TaskId task, double elapsed) {
 }
 
 // Passes with the collectives inside their layers are one part.
-std::string kind_in_words(TaskKind kind) {
+Message kind_in_words(TaskKind kind) {
   switch (kind) {
     case TaskKind::forward:
     case TaskKind::backward:
@@ -85,42 +83,47 @@ std::string kind_in_words(TaskKind kind) {
     case TaskKind::context_collective:
     case TaskKind::expert_collective:
     case TaskKind::pipeline_gather:
-      return "passes";
+      return message("passes");
     case TaskKind::pipeline_transfer:
-      return "transfers between stages";
+      return message("transfers between stages");
     case TaskKind::gradient_reduce:
-      return "reduction of gradients";
+      return message("reduction of gradients");
     case TaskKind::parameter_gather:
-      return "gather of updated parameters";
+      return message("gather of updated parameters");
     case TaskKind::shard_gather:
-      return "ZeRO-3 gathers";
+      return message("ZeRO-3 gathers");
     case TaskKind::tie_reduce:
     case TaskKind::mirror_reduce:
-      return "reduction of gradients between stages";
+      return message("reduction of gradients between stages");
     case TaskKind::gradient_norm:
-      return "agreement on the gradient norm";
+      return message("agreement on the gradient norm");
     case TaskKind::optimizer:
-      return "optimizer";
+      return message("optimizer");
     case TaskKind::step_overhead:
-      return "fixed cost of a step";
+      return message("fixed cost of a step");
     case TaskKind::copy_to_host:
-      return "copies to the host";
+      return message("copies to the host");
     case TaskKind::copy_from_host:
-      return "copies from the host";
+      return message("copies from the host");
     case TaskKind::host_optimizer:
-      return "optimizer on the host";
+      return message("optimizer on the host");
     case TaskKind::nvme_read:
     case TaskKind::nvme_write:
-      return "NVMe drives";
+      return message("NVMe drives");
   }
-  return "other";
+  return message("other");
 }
 
-std::string in_words(const Step& step, const TaskInfo& info) {
+Message in_words(const Step& step, const TaskInfo& info) {
   const bool of_rank = is_pass(info.kind) || info.kind == TaskKind::optimizer;
   const bool staged = std::any_of(step.stage.begin(), step.stage.end(), [](int stage) { return stage > 0; });
   if (!of_rank || !staged) return kind_in_words(info.kind);
-  return fmt::format("{} of stage {}", kind_in_words(info.kind), step.stage[info.actor]);
+  return message("{} of stage {}", kind_in_words(info.kind), step.stage[info.actor]);
+}
+
+// "passes" and "passes of stage 3" are passes.
+bool is_of_kind(const Message& what, const Message& kind) {
+  return what == kind || (!what.arguments().empty() && what.arguments().front() == kind);
 }
 
 }  // namespace
@@ -173,9 +176,8 @@ CriticalPath critical_path(const CaseReport& r) {
     const Time begin = std::max(from, r.schedule.start[task.index()]), end = r.schedule.end[task.index()];
     const TaskInfo& info = r.step.tasks[task.index()];
     const bool inside_layers = !is_pass(info.kind) && kind_in_words(info.kind) == kind_in_words(TaskKind::forward);
-    std::string what = in_words(r.step, info);
-    if (inside_layers)
-      what = path.parts.empty() || !path.parts.back().what.starts_with(what) ? what : path.parts.back().what;
+    Message what = in_words(r.step, info);
+    if (inside_layers && !path.parts.empty() && is_of_kind(path.parts.back().what, what)) what = path.parts.back().what;
     if (path.parts.empty() || path.parts.back().what != what) path.parts.push_back({begin, end, what, 0, {}});
     CriticalPath::Part& part = path.parts.back();
     part.begin = begin;

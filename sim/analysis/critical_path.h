@@ -26,7 +26,7 @@ struct CriticalPath {
   // Tasks of one kind in one place that follow each other.
   struct Part {
     Time begin, end;
-    std::string what;  // "passes of stage 3"
+    Message what;  // "passes of stage 3"
     std::size_t tasks = 0;
     HeldBy held;
     Time length() const { return end - begin; }

@@ -125,37 +125,37 @@ void judge_speed(Diagnosis& d, const std::vector<TriedChange>& tried) {
   if (by_iteration && iterations > 1) {
     const double distance = distance_of(d, outcome_of(d.report), iterations);
     d.causes.push_back(
-        {"counts-micro-batches", fmt::format("the log counts micro-batches: {:.0f} iterations are a step", iterations),
+        {"counts-micro-batches", message("the log counts micro-batches: {} iterations are a step", d.report.step.micro_batches),
          step / iterations, outcome_of(d.report).needed, distance, explains(step, measured * iterations, distance)});
   }
   keep_nearest(d);
 }
 
-double gib(Bytes bytes) { return bytes.value / kGiB; }
+std::string gib(Bytes bytes, int decimals) { return fmt::format("{:.{}f}", bytes.value / kGiB, decimals); }
 
 // What the numbers of the sentence give away, whatever was run.
 void read_sentence(Diagnosis& d) {
   const OutOfMemory& o = *d.out_of_memory;
   if (o.capacity && std::abs(o.capacity->value / d.report.capacity.value - 1) > 0.05) {
-    d.memory_notes.push_back(fmt::format("the GPU of the message has {:.1f} GiB, the one of the scenario {:.1f} GiB",
-                                         gib(*o.capacity), gib(d.report.capacity)));
+    d.memory_notes.push_back(message("the GPU of the message has {} GiB, the one of the scenario {} GiB",
+                                         gib(*o.capacity, 1), gib(d.report.capacity, 1)));
   }
   if (o.reserved_unallocated && *o.reserved_unallocated >= o.tried) {
-    d.memory_notes.push_back(fmt::format(
-        "fragmentation: {:.2f} GiB are reserved but not in use, more than the {:.2f} GiB that were asked for; "
+    d.memory_notes.push_back(message(
+        "fragmentation: {} GiB are reserved but not in use, more than the {} GiB that were asked for; "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets them be used",
-        gib(*o.reserved_unallocated), gib(o.tried)));
+        gib(*o.reserved_unallocated, 2), gib(o.tried, 2)));
   }
   if (o.capacity && o.free && o.in_use) {
     const Bytes others = *o.capacity - *o.free - *o.in_use;
     if (others.value > kGiB) {
-      d.memory_notes.push_back(fmt::format("another process holds {:.1f} GiB of this GPU", gib(others)));
+      d.memory_notes.push_back(message("another process holds {} GiB of this GPU", gib(others, 1)));
     }
   }
   if (o.allocated && *o.allocated + o.tried < outcome_of(d.report).allocated * 0.5) {
-    d.memory_notes.push_back(
+    d.memory_notes.push_back(message(
         "it failed with less than half of what a step needs: probably while the model was loaded "
-        "or the optimizer was made, not in a pass");
+        "or the optimizer was made, not in a pass"));
   }
 }
 

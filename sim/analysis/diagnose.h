@@ -34,7 +34,8 @@ struct Diagnosis {
 
   // A known cause, and how far the run with it is from what was measured.
   struct Cause {
-    std::string name, what;
+    std::string name;
+    Message what;
     double step_s = 0;  // with the cause
     Bytes needed;
     double distance = 0;    // mean of |ln(measured / simulated)| over the figures that the log states
@@ -44,7 +45,7 @@ struct Diagnosis {
   std::vector<Cause> causes;  // those that come nearer to what was measured than the description, nearest first
 
   std::optional<OutOfMemory> out_of_memory;
-  std::vector<std::string> memory_notes;  // what the sentence itself gives away
+  std::vector<Message> memory_notes;  // what the sentence itself gives away
 };
 
 // `report` is of the subject, with its error bar if there is one. Precondition: the log is not empty.

@@ -21,25 +21,24 @@ constexpr int kGpusPerNode = 8;
 constexpr double kServingContextGb = 0.6;
 
 struct TrainingRow {
-  const char* use;
-  std::string how;
+  Message use, how;
   bool spread = false;      // over all cards of the question
   std::string train, plan;  // in the words of a scenario
 };
 
 std::vector<TrainingRow> training_rows(const LadderQuestion& q) {
   std::vector<TrainingRow> rows = {
-      {"QLoRA", fmt::format("4-bit, rank {}", q.rank), false,
+      {message("QLoRA"), message("4-bit, rank {}", q.rank), false,
        fmt::format("peft: {{kind: qlora, rank: {}, quant: nf4-dq}}", q.rank), ""},
-      {"LoRA", fmt::format("16-bit, rank {}", q.rank), false, fmt::format("peft: {{kind: lora, rank: {}}}", q.rank),
-       ""},
-      {"train", "8-bit AdamW", false, "optimizer: adamw8bit", ""},
-      {"train", "AdamW", false, "optimizer: adamw", ""},
-      {"train", "AdamW on CPU", false, "optimizer: adamw", "zero: 2, offload: optimizer"},
-      {"train", "all on CPU", false, "optimizer: adamw", "zero: 3, offload: optimizer+params"}};
+      {message("LoRA"), message("16-bit, rank {}", q.rank), false,
+       fmt::format("peft: {{kind: lora, rank: {}}}", q.rank), ""},
+      {message("train"), message("8-bit AdamW"), false, "optimizer: adamw8bit", ""},
+      {message("train"), message("AdamW"), false, "optimizer: adamw", ""},
+      {message("train"), message("AdamW on CPU"), false, "optimizer: adamw", "zero: 2, offload: optimizer"},
+      {message("train"), message("all on CPU"), false, "optimizer: adamw", "zero: 3, offload: optimizer+params"}};
   if (q.cards > 1) {
     for (int stage = 1; stage <= 3; ++stage) {
-      rows.push_back({"train", fmt::format("ZeRO-{} over {}", stage, q.cards), true, "optimizer: adamw",
+      rows.push_back({message("train"), message("ZeRO-{} over {}", stage, q.cards), true, "optimizer: adamw",
                       fmt::format("zero: {}", stage)});
     }
   }
@@ -88,11 +87,11 @@ void finish(LadderRow& row, const std::vector<Card>& cards) {
   }
 }
 
-LadderRow serving_row(const Ladder& ladder, const char* name, const char* format) {
+LadderRow serving_row(const Ladder& ladder, Message how, const char* format) {
   const LadderQuestion& q = ladder.question;
   const ServingMemory memory = serving_memory(
       ladder.model, {format == nullptr ? nullptr : weight_format(format), q.streams, q.context, q.cache_bytes});
-  LadderRow row{.use = "serve", .how = name};
+  LadderRow row{.use = message("serve"), .how = std::move(how)};
   row.parts = {{"weights", memory.weights}, {"kv_cache", memory.cache}, {"context", {kServingContextGb * kGiga}}};
   return row;
 }
@@ -118,7 +117,7 @@ LadderRow training_row(const TrainingRow& how, const Case& subject, const Enviro
 LadderRow refused_row(const TrainingRow& how, const Diagnostics& said) {
   LadderRow row{.use = how.use, .how = how.how};
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) row.why_not = d.message.english();
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) row.why_not = d.message;
   }
   return row;
 }
@@ -137,8 +136,8 @@ std::optional<Ladder> memory_ladder(const LadderQuestion& question, const Enviro
     return std::nullopt;
   }
   ladder.model = *model;
-  ladder.rows = {serving_row(ladder, "16-bit", nullptr), serving_row(ladder, "int8", "int8"),
-                 serving_row(ladder, "int4", "gptq")};
+  ladder.rows = {serving_row(ladder, message("16-bit"), nullptr), serving_row(ladder, message("int8"), "int8"),
+                 serving_row(ladder, message("int4"), "gptq")};
   for (const TrainingRow& how : training_rows(question)) {
     Diagnostics said;
     const std::optional<Scenario> scenario = read_scenario(document_of(question, how, said), environment.data, said);

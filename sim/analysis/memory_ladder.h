@@ -24,12 +24,12 @@ struct LadderQuestion {
 
 // One way to use the model, and the memory that one of its GPUs must have for it.
 struct LadderRow {
-  std::string use, how;  // "train", "ZeRO-3 over 8"
+  Message use, how;  // "train", "ZeRO-3 over 8"
   int gpus = 1;
   std::vector<std::pair<std::string, Bytes>> parts = {};  // at the fullest moment; they add up to `needed`
   Bytes needed = {}, host = {};
   std::vector<std::string> held_by = {};  // GPUs of the catalogue with as much, the smallest first
-  std::string why_not = {};               // where the framework cannot, or the model; no figures then
+  Message why_not = {};                   // where the framework cannot, or the model; no figures then
 };
 
 struct Ladder {

@@ -60,40 +60,41 @@ bool zero_stage(Plan& plan, int stage) {
 std::vector<CaseChange> software_switches() {
   using Mode = Recompute::Mode;
   std::vector<CaseChange> all;
-  const auto add = [&](std::string name, std::string what, std::function<bool(Case&)> edit) {
+  const auto add = [&](std::string name, Message what, std::function<bool(Case&)> edit) {
     all.push_back(change_of_case(std::move(name), std::move(what), std::move(edit)));
   };
   for (const bool on : {true, false}) {
-    const std::string way = on ? "on" : "off", word = on ? "beside compute" : "not beside compute";
-    add("overlap-gradients-" + way, "data-parallel traffic " + word,
+    const std::string way = on ? "on" : "off";
+    const Message beside = on ? message("beside compute") : message("not beside compute");
+    add("overlap-gradients-" + way, message("data-parallel traffic {}", beside),
         [on](Case& c) { return overlap_reduction(c, on); });
-    add("overlap-parameters-" + way, "gathers of updated parameters " + word, [on](Case& c) {
+    add("overlap-parameters-" + way, message("gathers of updated parameters {}", beside), [on](Case& c) {
       const bool gathers = c.plan.data_ranks() > 1 && (c.plan.zero == 1 || c.plan.zero == 2);
       return gathers && set(c.plan.overlap.param_gather, on);
     });
-    add("overlap-tensor-" + way, "tensor-parallel collectives " + word,
+    add("overlap-tensor-" + way, message("tensor-parallel collectives {}", beside),
         [on](Case& c) { return c.plan.tp > 1 && set(c.plan.overlap.tp, on); });
-    add("overlap-experts-" + way, "dispatch to experts " + word,
+    add("overlap-experts-" + way, message("dispatch to experts {}", beside),
         [on](Case& c) { return c.model.experts > 0 && c.plan.ep > 1 && set(c.plan.overlap.ep, on); });
-    add("overlap-pipeline-" + way, "pipeline transfers " + word,
+    add("overlap-pipeline-" + way, message("pipeline transfers {}", beside),
         [on](Case& c) { return c.plan.pp > 1 && set(c.plan.overlap.p2p, on); });
-    add("sequence-parallel-" + way, std::string("sequence parallelism ") + (on ? "added" : "left out"),
+    add("sequence-parallel-" + way, on ? message("sequence parallelism added") : message("sequence parallelism left out"),
         [on](Case& c) { return c.plan.tp > 1 && set(c.plan.sequence_parallel, on); });
   }
-  add("flash-attention", "FlashAttention 2 for standard attention",
+  add("flash-attention", message("FlashAttention 2 for standard attention"),
       [](Case& c) { return !is_flash(c.train.attention) && set(c.train.attention, AttentionKernel::flash2); });
-  add("flash-attention-3", "FlashAttention 3", [](Case& c) {
+  add("flash-attention-3", message("FlashAttention 3"), [](Case& c) {
     return c.cluster.gpu.architecture == "hopper" && set(c.train.attention, AttentionKernel::flash3);
   });
-  add("standard-attention", "standard attention for FlashAttention",
+  add("standard-attention", message("standard attention for FlashAttention"),
       [](Case& c) { return set(c.train.attention, AttentionKernel::standard); });
-  all.push_back(change_as_profile("fused-kernels", "fused kernels (torch.compile)", "torch-fsdp-compiled",
+  all.push_back(change_as_profile("fused-kernels", message("fused kernels (torch.compile)"), "torch-fsdp-compiled",
                                   [](Software& s, const Software& fused) {
                                     const bool forward = fuse(s.forward, fused.forward);
                                     return fuse(s.backward, fused.backward) || forward;
                                   }));
   all.push_back(change_as_profile(
-      "fused-loss", "fused LM head and loss", "hf-trainer-liger", [](Software& s, const Software& fused) {
+      "fused-loss", message("fused LM head and loss"), "hf-trainer-liger", [](Software& s, const Software& fused) {
         const bool less = s.loss_live_bytes_per_logit > fused.loss_live_bytes_per_logit;
         s.loss_bytes_per_logit = std::min(s.loss_bytes_per_logit, fused.loss_bytes_per_logit);
         s.loss_live_bytes_per_logit = fused.loss_live_bytes_per_logit;
@@ -102,23 +103,23 @@ std::vector<CaseChange> software_switches() {
       }));
   for (const double factor : {4.0, 0.25}) {
     add(factor > 1 ? "larger-buckets" : "smaller-buckets",
-        factor > 1 ? "gradient buckets 4 x as large" : "gradient buckets a quarter as large",
+        factor > 1 ? message("gradient buckets 4 x as large") : message("gradient buckets a quarter as large"),
         [factor](Case& c) { return c.plan.data_ranks() > 1 && c.plan.zero < 3 && scale_buckets(c.software, factor); });
   }
-  add("no-recompute", "no recompute", [](Case& c) { return recompute(c.plan, Mode::none); });
-  add("selective-recompute", "selective recompute", [](Case& c) { return recompute(c.plan, Mode::selective); });
-  add("full-recompute", "full recompute", [](Case& c) { return recompute(c.plan, Mode::full); });
+  add("no-recompute", message("no recompute"), [](Case& c) { return recompute(c.plan, Mode::none); });
+  add("selective-recompute", message("selective recompute"), [](Case& c) { return recompute(c.plan, Mode::selective); });
+  add("full-recompute", message("full recompute"), [](Case& c) { return recompute(c.plan, Mode::full); });
   for (const double bytes : {2.0, 4.0}) {
     add(bytes > 2 ? "gradients-fp32" : "gradients-16bit",
-        bytes > 2 ? "gradients reduced in fp32" : "gradients reduced in 16 bit", [bytes](Case& c) {
+        bytes > 2 ? message("gradients reduced in fp32") : message("gradients reduced in 16 bit"), [bytes](Case& c) {
           return c.plan.data_ranks() > 1 && bytes >= element_bytes(c.train.precision) &&
                  set(c.software.gradient_bytes, bytes);
         });
   }
-  add("micro-batch-double", "twice the micro-batch", [](Case& c) { return micro_batch(c, 2); });
-  add("micro-batch-half", "half the micro-batch", [](Case& c) { return micro_batch(c, 0.5); });
-  add("zero-more", "the next ZeRO stage", [](Case& c) { return zero_stage(c.plan, c.plan.zero + 1); });
-  add("zero-less", "the ZeRO stage before", [](Case& c) { return zero_stage(c.plan, c.plan.zero - 1); });
+  add("micro-batch-double", message("twice the micro-batch"), [](Case& c) { return micro_batch(c, 2); });
+  add("micro-batch-half", message("half the micro-batch"), [](Case& c) { return micro_batch(c, 0.5); });
+  add("zero-more", message("the next ZeRO stage"), [](Case& c) { return zero_stage(c.plan, c.plan.zero + 1); });
+  add("zero-less", message("the ZeRO stage before"), [](Case& c) { return zero_stage(c.plan, c.plan.zero - 1); });
   return all;
 }
 

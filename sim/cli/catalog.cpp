@@ -11,6 +11,7 @@
 #include "sim/config/catalogue.h"
 #include "sim/config/quote.h"
 #include "sim/report/catalogue_text.h"
+#include "sim/report/describe.h"
 
 namespace foretrain::cli {
 namespace {
@@ -48,28 +49,35 @@ std::size_t length_of(const Node& node, const char* list) {
   return found != nullptr && found->is_sequence() ? found->sequence().size() : 0;
 }
 
-std::string summary_of(const Kind& kind, const Node& node) {
-  const auto with = [&](std::initializer_list<const char*> keys, const char* unit) {
-    const std::string text = text_at(node, keys);
-    return text.empty() ? "" : text + unit;
+Message summary_of(const Kind& kind, const Node& node) {
+  std::vector<Message> parts;
+  const auto add = [&](std::initializer_list<const char*> keys, const std::function<Message(const std::string&)>& say) {
+    if (const std::string text = text_at(node, keys); !text.empty()) parts.push_back(say(text));
   };
-  std::vector<std::string> parts = {text_at(node, {"description"})};
-  if (kind.name == std::string_view("models")) {
-    parts = {with({"params_b"}, "e9 parameters"), with({"layers"}, " layers"), "hidden " + text_at(node, {"hidden"}),
-             text_at(node, {"arch"})};
-  } else if (kind.name == std::string_view("gpus")) {
-    parts = {with({"memory", "nominal_gb"}, " GB"), with({"memory", "bandwidth_gbs"}, " GB/s"),
-             with({"dense_tflops", "fp16"}, " TFLOP/s fp16"), text_at(node, {"architecture"})};
-  } else if (kind.name == std::string_view("offers")) {
-    const std::size_t offers = length_of(node, "offers"), for_sale = length_of(node, "purchases");
-    if (offers > 0) parts.push_back(fmt::format("{} offers", offers));
-    if (for_sale > 0) parts.push_back(fmt::format("{} for sale", for_sale));
-    parts.push_back(text_at(node, {"date"}));
-  } else if (kind.name == std::string_view("software")) {
-    parts = {with({"inherits"}, " with changes")};
+  const auto as_it_is = [](const std::string& text) { return Message(text); };
+  const std::string_view name = kind.name;
+  if (name == "models") {
+    add({"params_b"}, [](const std::string& billions) { return message("{}e9 parameters", billions); });
+    add({"layers"}, [](const std::string& layers) { return message("{} layers", layers); });
+    add({"hidden"}, [](const std::string& size) { return message("hidden {}", size); });
+    add({"arch"}, as_it_is);
+  } else if (name == "gpus") {
+    add({"memory", "nominal_gb"}, [](const std::string& size) { return message("{} GB", size); });
+    add({"memory", "bandwidth_gbs"}, [](const std::string& rate) { return message("{} GB/s", rate); });
+    add({"dense_tflops", "fp16"}, [](const std::string& rate) { return message("{} TFLOP/s fp16", rate); });
+    add({"architecture"}, as_it_is);
+  } else if (name == "software") {
+    add({"inherits"}, [](const std::string& profile) { return message("{} with changes", profile); });
+  } else {
+    add({"description"}, as_it_is);
   }
-  std::erase(parts, "");
-  return fmt::format("{}", fmt::join(parts, ", "));
+  if (name == "offers") {
+    const std::size_t offers = length_of(node, "offers"), for_sale = length_of(node, "purchases");
+    if (offers > 0) parts.push_back(message("{} offers", offers));
+    if (for_sale > 0) parts.push_back(message("{} for sale", for_sale));
+    add({"date"}, as_it_is);
+  }
+  return report::listed(parts);
 }
 
 std::vector<std::string> aliases_of(const Node& node) {

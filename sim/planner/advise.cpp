@@ -12,11 +12,11 @@ constexpr int kMostGpusToPlanAgain = 64;
 // The cluster is enlarged at most so many times for a deadline.
 constexpr int kMostTimesLarger = 8;
 
-std::string first_error(const Diagnostics& said) {
+Message first_error(const Diagnostics& said) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message.english();
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
   }
-  return "no plan is legal";
+  return message("no plan is legal");
 }
 
 // What was fixed, but for how the model is spread: that is for the size to decide.
@@ -58,7 +58,7 @@ class Adviser {
     a.subject = subject_;
     for (const int gpus : sizes()) a.sizes.push_back(sized(gpus));
     if (std::all_of(a.sizes.begin(), a.sizes.end(), [](const auto& s) { return !s.why_not.empty(); })) {
-      diagnostics.error(subject_.position, a.sizes.back().why_not);
+      diagnostics.error(subject_.position, a.sizes.back().why_not.english());
       return std::nullopt;
     }
     for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) consider(a, i);
@@ -131,7 +131,8 @@ class Adviser {
       Case moved = c;
       moved.open_plan->offload = offload;
       if ((size.changed = best(moved))) {
-        size.changes.push_back(weights ? "optimizer and weights in host memory" : "optimizer in host memory");
+        size.changes.push_back(weights ? message("optimizer and weights in host memory")
+                                       : message("optimizer in host memory"));
         return;
       }
     }
@@ -207,7 +208,7 @@ class Adviser {
 };
 
 // A change of the training alone, which needs no plan: cases whose plan is open are changed as well.
-CaseChange of_training(std::string name, std::string what, std::function<bool(Case&)> edit) {
+CaseChange of_training(std::string name, Message what, std::function<bool(Case&)> edit) {
   return {std::move(name), std::move(what), [edit = std::move(edit)](const Setup& setup) -> std::optional<Setup> {
             Setup changed = setup;
             if (!edit(changed.subject)) return std::nullopt;
@@ -238,10 +239,10 @@ bool pack(Case& c, double mean_tokens) {
 
 std::vector<CaseChange> free_changes(double mean_tokens) {
   std::vector<CaseChange> all;
-  const auto add = [&](const char* name, const char* what, std::function<bool(Case&)> edit) {
-    all.push_back(of_training(name, what, std::move(edit)));
+  const auto add = [&](const char* name, Message what, std::function<bool(Case&)> edit) {
+    all.push_back(of_training(name, std::move(what), std::move(edit)));
   };
-  add("flash-attention", "FlashAttention 2", [](Case& c) {
+  add("flash-attention", message("FlashAttention 2"), [](Case& c) {
     if (c.train.attention != AttentionKernel::standard) return false;
     c.train.attention = AttentionKernel::flash2;
     return true;
@@ -249,7 +250,7 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
   for (CaseChange& change : software_switches()) {
     if (change.name == "fused-loss" || change.name == "fused-kernels") all.push_back(std::move(change));
   }
-  add("16-bit", "16-bit precision", [](Case& c) {
+  add("16-bit", message("16-bit precision"), [](Case& c) {
     if (!wide(c.train.precision)) return false;
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
       if (!c.cluster.gpu.dense(precision)) continue;
@@ -258,20 +259,20 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
     }
     return false;
   });
-  add("fp8", "fp8 for linear layers", [](Case& c) {
+  add("fp8", message("fp8 for linear layers"), [](Case& c) {
     if (c.train.precision == Precision::fp8 || !c.cluster.gpu.dense(Precision::fp8) || c.train.peft.active())
       return false;
     c.train.precision = Precision::fp8;
     return true;
   });
-  add("8-bit-optimizer", "8-bit AdamW", [](Case& c) {
+  add("8-bit-optimizer", message("8-bit AdamW"), [](Case& c) {
     if (c.train.optimizer != Optimizer::adamw) return false;
     c.train.optimizer = Optimizer::adamw8bit;
     return true;
   });
   if (mean_tokens > 0) {
     all.push_back(
-        of_training("sequence-packing", "sequence packing", [mean_tokens](Case& c) { return pack(c, mean_tokens); }));
+        of_training("sequence-packing", message("sequence packing"), [mean_tokens](Case& c) { return pack(c, mean_tokens); }));
   }
   return all;
 }

@@ -32,7 +32,8 @@ struct Advice {
   };
   // A free change: with the same plan, and with the best plan that it allows where that was looked for.
   struct Free {
-    std::string name, what;
+    std::string name;
+    Message what;
     Outcome same_plan;
     std::optional<Outcome> best_plan;
   };
@@ -40,15 +41,15 @@ struct Advice {
     int gpus = 0;
     std::optional<Answer> best;        // as described; absent if no plan fits
     Bytes missing;                     // then: what the nearest plan lacks
-    std::vector<std::string> changes;  // free changes that make it fit, where it does not as described
-    std::optional<Answer> changed;     // the best plan with them
-    std::string why_not;               // where no plan is legal
+    std::vector<Message> changes;   // free changes that make it fit, where it does not as described
+    std::optional<Answer> changed;  // the best plan with them
+    Message why_not;                // where no plan is legal
     const Answer* answer() const { return best ? &*best : changed ? &*changed : nullptr; }
 
     // What is free to try on it; looked for from the smallest size up to the one that is recommended.
     std::vector<Free> free;
-    std::vector<std::string> helpful;  // those that make it faster
-    std::optional<Answer> together;    // all of these at once
+    std::vector<Message> helpful;    // those that make it faster
+    std::optional<Answer> together;  // all of these at once
   };
   std::string name;
   Case subject;             // as asked, on all of its GPUs

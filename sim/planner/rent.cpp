@@ -36,21 +36,21 @@ Bytes checkpoint_bytes(const Case& c) {
   return Bytes{parameters_trained(c) * (bytes.weights + bytes.optimizer)};
 }
 
-std::string first_errors(const Diagnostics& said) {
-  std::string text = "no plan is legal";
+Message first_errors(const Diagnostics& said) {
+  Message first = message("no plan is legal");
   for (const Diagnostic& d : said.all()) {
     // The first says that no plan is legal, the second why.
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) text = d.message.english();
-    if (text != said.all().front().message.english()) break;
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) first = d.message;
+    if (first != said.all().front().message) break;
   }
-  return text;
+  return first;
 }
 
 // What became of the search on one machine.
 struct Found {
   std::optional<CaseReport> report;
   bool offloads = false;
-  std::string why_not;
+  Message why_not;
 };
 
 class Renting {
@@ -93,7 +93,7 @@ class Renting {
       c.machines = subject.cluster.nodes();
       c.gpus = subject.cluster.gpus;
       if (offer(c).quote.status == Quote::Status::spot && !interrupted_every(c)) {
-        c.why_not = "spot, and nothing says how often it is taken back; write overhead.interrupted_every";
+        c.why_not = message("spot, and nothing says how often it is taken back; write overhead.interrupted_every");
         continue;
       }
       settle(c, subject, least_training_hours(subject, environment_));
@@ -177,7 +177,7 @@ class Renting {
   void leave_aside(RentCandidate& c) const {
     c.beaten = true;
     const RentCandidate& better = *beats(c);
-    c.why_not = fmt::format("not simulated: at the peak of its GPUs it would still be slower and dearer than {}",
+    c.why_not = message("not simulated: at the peak of its GPUs it would still be slower and dearer than {}",
                             offer(better).name);
   }
 
@@ -186,7 +186,7 @@ class Renting {
     if (options_.add_error_bar) options_.add_error_bar(report);
     report.step = {};
     report.schedule = {};
-    return {std::move(report), offloads, ""};
+    return {std::move(report), offloads, {}};
   }
 
   // The best plan; where none fits, with the optimizer in host memory, and then the weights too.
@@ -210,10 +210,10 @@ class Renting {
       if (!answer) {
         found.why_not = first_errors(said);
       } else if (answer->nearest_miss) {
-        found.why_not = fmt::format("no plan fits: the nearest lacks {:.1f} GiB on each GPU",
-                                    answer->nearest_miss->missing.value / kGiB);
+        found.why_not = message("no plan fits: the nearest lacks {} GiB on each GPU",
+                                fmt::format("{:.1f}", answer->nearest_miss->missing.value / kGiB));
       } else {
-        found.why_not = "no plan fits, or none can be simulated";
+        found.why_not = message("no plan fits, or none can be simulated");
       }
     }
     return found;
@@ -229,7 +229,8 @@ class Renting {
     const double training = subject.train.tokens / report.tokens_per_second / 3600.0;
     settle(c, subject, training);
     if (!(c.time.total() < kMostHours)) {
-      c.why_not = "it would not end: interruptions throw it back faster than it gets on, or it takes a thousand years";
+      c.why_not = message(
+          "it would not end: interruptions throw it back faster than it gets on, or it takes a thousand years");
       return;
     }
     c.offloads = found.offloads;

@@ -20,7 +20,7 @@ struct RentCandidate {
   std::optional<CaseReport> report;  // of the best plan; absent if it was left out
   bool offloads = false;             // for nothing fitted without
   // Why there is no report: the reason, or that it can neither be faster nor cheaper than another.
-  std::string why_not;
+  Message why_not;
   bool beaten = false;  // not simulated: even at the peak of its GPUs, in `time` and `money`, another one is better
   JobTime time;         // expected hours, by what they go to
   Band hours;           // nine in ten such jobs

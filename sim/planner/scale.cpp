@@ -1,29 +1,27 @@
 #include "sim/planner/scale.h"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 
 namespace foretrain {
 namespace {
 
-std::string first_error(const Diagnostics& said) {
+Message first_error(const Diagnostics& said) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message.english();
+    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
   }
-  return "no legal plan";
+  return message("no legal plan");
 }
 
 // The case on so many GPUs, without a plan yet. nullopt (and why) if the machine or the batch does not divide.
-std::optional<Case> resized(const Case& subject, int gpus, bool weak, std::string& why_not) {
+std::optional<Case> resized(const Case& subject, int gpus, bool weak, Message& why_not) {
   Case c = subject;
   const int per_node = c.cluster.gpus_per_node;
   if (gpus > per_node && gpus % per_node != 0) {
-    why_not = fmt::format("{} GPUs are no whole nodes of {}", gpus, per_node);
+    why_not = message("{} GPUs are no whole nodes of {}", gpus, per_node);
   } else if (gpus > per_node && c.cluster.nics == 0) {
-    why_not = "the node has no NICs to reach others";
+    why_not = message("the node has no NICs to reach others");
   } else if (weak && c.train.global_batch * gpus % subject.cluster.gpus != 0) {
-    why_not = fmt::format("global_batch {} does not divide over {} GPUs", c.train.global_batch, subject.cluster.gpus);
+    why_not = message("global_batch {} does not divide over {} GPUs", c.train.global_batch, subject.cluster.gpus);
   }
   if (!why_not.empty()) return std::nullopt;
   c.cluster.gpus = gpus;
@@ -40,7 +38,7 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
     if (!answer) {
       point.why_not = first_error(said);
     } else if (answer->best.empty()) {
-      point.why_not = "no plan fits";
+      point.why_not = message("no plan fits");
     } else {
       point.report = answer->best.front().report;
     }
@@ -59,7 +57,7 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
   try {
     point.report = simulate_case(c, environment, {.with_advice = false});
   } catch (const std::overflow_error& e) {
-    point.why_not = e.what();
+    point.why_not = std::string(e.what());
   }
 }
 

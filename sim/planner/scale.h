@@ -11,7 +11,7 @@ namespace foretrain {
 struct ScalePoint {
   int gpus = 0;
   std::optional<CaseReport> report;  // absent where no plan is legal or none fits
-  std::string why_not;
+  Message why_not;
   // Tokens per second and GPU, of those of the first point that was simulated.
   double efficiency = 0;
   // The part of the step on which a GPU spends most more for a token than at that point, and the share of what a token

@@ -12,6 +12,6 @@ namespace foretrain::report {
 std::string advice_table(const std::string& title, std::span<const Advice> cases, const Terminal& terminal);
 std::string advice_json(const std::string& title, std::span<const Advice> cases);
 // The advice in one sentence.
-std::string advice_in_words(const Advice& advice);
+Message advice_in_words(const Advice& advice);
 
 }  // namespace foretrain::report

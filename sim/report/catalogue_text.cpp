@@ -44,21 +44,22 @@ Json to_json(const config::Node& node) {
 
 std::string catalogue_table(const std::string& kind, const std::vector<CatalogueEntry>& entries,
                             const Terminal& terminal) {
+  const Words& words = terminal.words;
   std::string text;
   for (const CatalogueEntry& entry : entries) {
     text += styled(printable(entry.name), Style::bold, terminal);
-    text += entry.summary.empty() ? "\n" : wrapped(": " + entry.summary, terminal.width, 4) + "\n";
+    text += entry.summary.empty() ? "\n" : wrapped(": " + words(entry.summary), terminal.width, 4) + "\n";
     if (entry.aliases.empty()) continue;
-    const std::string also = wrapped(fmt::format("    also {}", fmt::join(entry.aliases, ", ")), terminal.width, 4);
+    const std::string also = wrapped("    " + words("also {}", fmt::join(entry.aliases, ", ")), terminal.width, 4);
     text += styled(also, Style::faint, terminal) + "\n";
   }
-  return text + fmt::format("\n{} {}; 'foretrain catalog {} NAME' shows one\n", entries.size(), kind, kind);
+  return text + "\n" + words("{} {}; 'foretrain catalog {} NAME' shows one", entries.size(), words.term(kind), kind) + "\n";
 }
 
 std::string catalogue_json(const std::string& kind, const std::vector<CatalogueEntry>& entries) {
   Json list = Json::array();
   for (const CatalogueEntry& entry : entries) {
-    list.push_back({{"name", entry.name}, {"summary", entry.summary}, {"aliases", entry.aliases}});
+    list.push_back({{"name", entry.name}, {"summary", entry.summary.english()}, {"aliases", entry.aliases}});
   }
   return dumped(Json{{kind, std::move(list)}});
 }

@@ -10,7 +10,8 @@ namespace foretrain::report {
 
 // One thing of a catalogue, for a list.
 struct CatalogueEntry {
-  std::string name, summary;
+  std::string name;
+  Message summary;
   std::vector<std::string> aliases;
 };
 std::string catalogue_table(const std::string& kind, const std::vector<CatalogueEntry>& entries,

@@ -48,7 +48,7 @@ Json claim_json(const JudgedClaim& judged) {
   Json json{{"id", judged.claim->id},
             {"claim", judged.claim->says},
             {"verdict", to_string(judged.verdict)},
-            {"because", or_null(because_of(judged))},
+            {"because", or_null(because_of(judged).english())},
             {"tolerance", judged.claim->tolerance},
             {"waits_for", judged.waits_for},
             {"evidence", judged.claim->evidence},

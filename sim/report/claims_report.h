@@ -16,12 +16,12 @@ std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& te
 std::string claims_json(std::span<const JudgedClaim> claims);
 
 // The sentence after the verdict: under which conditions it holds and under which not, or what is missing.
-std::string because_of(const JudgedClaim& claim);
+Message because_of(const JudgedClaim& claim);
 
 // A figure in its metric's unit, for people. Claims speak of GB = 1e9 bytes.
 std::string figure_text(double value, config::Unit unit);
 
 // A check in words: "step_time_s, full over none".
-std::string description_of(const Check& check);
+Message description_of(const Check& check);
 
 }  // namespace foretrain::report

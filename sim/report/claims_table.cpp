@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/report/claims_report.h"
+#include "sim/report/describe.h"
 #include "sim/report/figures.h"
 
 namespace foretrain::report {
@@ -20,26 +21,26 @@ std::string bound_text(double value, Unit unit) {
   return std::abs(value) >= 1e4 ? grouped(value) : fmt::format("{:g}", value);
 }
 
-std::string claimed_text(const Check& check) {
-  if (check.kind == Check::Kind::fits) return "fits";
-  if (check.kind == Check::Kind::out_of_memory) return "does not fit";
+Message claimed_text(const Check& check) {
+  if (check.kind == Check::Kind::fits) return message("fits");
+  if (check.kind == Check::Kind::out_of_memory) return message("does not fit");
   if (check.kind == Check::Kind::ascending) return fmt::format("{}", fmt::join(check.cases, " < "));
   if (check.kind == Check::Kind::descending) return fmt::format("{}", fmt::join(check.cases, " > "));
   const Unit unit = unit_of(check);
-  if (!std::isfinite(check.high)) return "at least " + bound_text(check.low, unit);
-  if (!std::isfinite(check.low)) return "at most " + bound_text(check.high, unit);
+  if (!std::isfinite(check.high)) return message("at least {}", bound_text(check.low, unit));
+  if (!std::isfinite(check.low)) return message("at most {}", bound_text(check.high, unit));
   if (check.low == check.high) return bound_text(check.low, unit);
-  return fmt::format("{} to {}", bound_text(check.low, unit), bound_text(check.high, unit));
+  return message("{} to {}", bound_text(check.low, unit), bound_text(check.high, unit));
 }
 
-std::string simulated_text(const Check& check, const JudgedCheck& judged) {
+std::string simulated_text(const Check& check, const JudgedCheck& judged, const Words& words) {
   if (!judged.outcome) return fmt::format("{}", fmt::join(judged.waits_for, ", "));
   if (check.has_range()) return figure_text(judged.outcome->figure, unit_of(check));
   const bool fitting = check.kind == Check::Kind::fits || check.kind == Check::Kind::out_of_memory;
   std::string text;
   for (const double value : judged.outcome->of_cases) {
     if (!text.empty()) text += ", ";
-    text += fitting ? fmt::format("{:.0f} % of memory", 100 * value) : figure_text(value, unit_of(check));
+    text += fitting ? words("{} % of memory", fmt::format("{:.0f}", 100 * value)) : figure_text(value, unit_of(check));
   }
   return text;
 }
@@ -49,11 +50,11 @@ struct Row {
   Style style = Style::plain;
 };
 
-Row row_of(const Check& check, const JudgedCheck& judged) {
-  Row row{check.when.empty() ? description_of(check) : check.when, claimed_text(check), simulated_text(check, judged),
-          "?", Style::faint};
+Row row_of(const Check& check, const JudgedCheck& judged, const Words& words) {
+  Row row{check.when.empty() ? words(description_of(check)) : check.when, words(claimed_text(check)),
+          simulated_text(check, judged, words), "?", Style::faint};
   if (judged.outcome) {
-    row.holds = judged.outcome->holds ? "yes" : "no";
+    row.holds = judged.outcome->holds ? words("yes") : words("no");
     row.style = judged.outcome->holds ? Style::good : Style::bad;
   }
   return row;
@@ -118,35 +119,36 @@ Style style_of(ClaimVerdict verdict) {
 }
 
 std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
-  std::string name = printable(judged.claim->id);
+  const Words& words = terminal.words;
+  std::string name = judged.claim->id;
   if (judged.claim->tolerance > 0 && !judged.checks.empty()) {
-    name += fmt::format(" (ranges widened by {:g} %)", 100 * judged.claim->tolerance);
+    name = words("{} (ranges widened by {} %)", name, fmt::format("{:g}", 100 * judged.claim->tolerance));
   }
-  std::string text = fmt::format("{}  {}\n", styled(to_string(judged.verdict), style_of(judged.verdict), terminal),
-                                 styled(name, Style::faint, terminal));
+  std::string text = fmt::format("{}  {}\n", styled(words.term(to_string(judged.verdict)), style_of(judged.verdict), terminal),
+                                 styled(printable(name), Style::faint, terminal));
   text += wrapped("  " + judged.claim->says, terminal.width, 2) + "\n";
   std::vector<Row> rows;
   for (std::size_t i = 0; i < judged.checks.size(); ++i) {
-    rows.push_back(row_of(judged.claim->checks[i], judged.checks[i]));
+    rows.push_back(row_of(judged.claim->checks[i], judged.checks[i], words));
   }
   text += rows_text(rows, terminal);
   for (const Check& check : judged.claim->checks) {
-    if (!check.missed.empty()) text += wrapped("    known miss: " + check.missed, terminal.width, 4) + "\n";
+    if (!check.missed.empty()) text += wrapped("    " + words("known miss: {}", check.missed), terminal.width, 4) + "\n";
   }
   const bool why_is_new = judged.checks.empty() || judged.verdict == ClaimVerdict::out_of_scope;
-  if (const std::string why = because_of(judged); why_is_new && !why.empty()) {
+  if (const std::string why = words(because_of(judged)); why_is_new && !why.empty()) {
     text += wrapped("    " + why, terminal.width, 4) + "\n";
   }
   return text;
 }
 
 std::string summary_text(std::span<const JudgedClaim> claims, const Terminal& terminal) {
-  std::string counts;
+  std::vector<Message> counts;
   for (const ClaimVerdict verdict : kClaimVerdicts) {
     const auto count = std::count_if(claims.begin(), claims.end(), [&](const auto& c) { return c.verdict == verdict; });
-    if (count > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, to_string(verdict));
+    if (count > 0) counts.push_back(message("{} {}", count, terminal.words.term(to_string(verdict))));
   }
-  return wrapped(fmt::format("{} claims: {}", claims.size(), counts), terminal.width, 2) + "\n";
+  return wrapped(terminal.words("{} claims: {}", claims.size(), listed(counts)), terminal.width, 2) + "\n";
 }
 
 bool is_judged(const JudgedClaim& claim) {
@@ -161,13 +163,14 @@ std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& te
     if (every_claim || is_judged(claim)) {
       text += "\n" + claim_text(claim, terminal);
     } else {
-      open += wrapped(fmt::format("  {}: {}: {}", claim.claim->id, to_string(claim.verdict), because_of(claim)),
+      const Words& words = terminal.words;
+      open += wrapped("  " + words("{}: {}: {}", claim.claim->id, words.term(to_string(claim.verdict)), because_of(claim)),
                       terminal.width, 4) +
               "\n";
     }
   }
   if (!open.empty())
-    text += "\n" + styled("not judged (--all shows them in full)", Style::faint, terminal) + "\n" + open;
+    text += "\n" + styled(terminal.words("not judged (--all shows them in full)"), Style::faint, terminal) + "\n" + open;
   return text;
 }
 

@@ -10,11 +10,14 @@
 namespace foretrain::report {
 namespace {
 
-std::string condition_of(const Check& check) { return check.when.empty() ? description_of(check) : check.when; }
+Message condition_of(const Check& check) { return check.when.empty() ? description_of(check) : Message(check.when); }
 
-std::string joined(const std::vector<std::string>& names, const char* between) {
+// Names of cases.
+std::string named(const std::vector<std::string>& names, const char* between) {
   return fmt::format("{}", fmt::join(names, between));
 }
+
+std::vector<Message> names_of(const Check& check) { return {check.cases.begin(), check.cases.end()}; }
 
 }  // namespace
 
@@ -25,46 +28,48 @@ std::string figure_text(double value, config::Unit unit) {
   return std::abs(value) >= 1000 ? grouped(value) : significant(value, 3);
 }
 
-std::string description_of(const Check& check) {
-  const std::string metric = check.per.empty() ? check.metric : check.metric + " per " + check.per;
+Message description_of(const Check& check) {
+  const Message metric = check.per.empty() ? Message(check.metric) : message("{} per {}", check.metric, check.per);
   switch (check.kind) {
     case Check::Kind::value:
-      return fmt::format("{} of {}", metric, check.cases[0]);
+      return message("{} of {}", metric, check.cases[0]);
     case Check::Kind::ratio:
-      return fmt::format("{}, {} over {}", metric, check.cases[0], check.cases[1]);
+      return message("{}, {} over {}", metric, check.cases[0], check.cases[1]);
     case Check::Kind::delta:
-      return fmt::format("{}, {} minus {}", metric, check.cases[0], check.cases[1]);
+      return message("{}, {} minus {}", metric, check.cases[0], check.cases[1]);
     case Check::Kind::ascending:
-      return fmt::format("{}: {}", metric, joined(check.cases, " < "));
+      return message("{}: {}", metric, named(check.cases, " < "));
     case Check::Kind::descending:
-      return fmt::format("{}: {}", metric, joined(check.cases, " > "));
+      return message("{}: {}", metric, named(check.cases, " > "));
     case Check::Kind::fits:
-      return fmt::format("{} fits", joined(check.cases, " and "));
+      return message("{} fits", joined(names_of(check), message(" and ")));
     case Check::Kind::out_of_memory:
-      return fmt::format("{} does not fit", joined(check.cases, " or "));
+      return message("{} does not fit", joined(names_of(check), message(" or ")));
   }
   return metric;
 }
 
-std::string because_of(const JudgedClaim& claim) {
+Message because_of(const JudgedClaim& claim) {
   if (claim.verdict == ClaimVerdict::out_of_scope) return claim.claim->out_of_scope;
-  std::string held, failed;
+  std::vector<Message> held, failed;
   for (std::size_t i = 0; i < claim.checks.size(); ++i) {
     if (!claim.checks[i].outcome) continue;
-    std::string& conditions = claim.checks[i].outcome->holds ? held : failed;
-    conditions += (conditions.empty() ? "" : "; ") + condition_of(claim.claim->checks[i]);
+    (claim.checks[i].outcome->holds ? held : failed).push_back(condition_of(claim.claim->checks[i]));
   }
-  std::string text;
-  if (claim.verdict == ClaimVerdict::depends) text = fmt::format("holds: {}. Does not: {}", held, failed);
+  Message said;
+  if (claim.verdict == ClaimVerdict::depends) {
+    said = message("holds: {}. Does not: {}", joined(held, message("; ")), joined(failed, message("; ")));
+  }
   const auto held_so_far = std::count_if(claim.checks.begin(), claim.checks.end(),
                                          [](const JudgedCheck& c) { return c.outcome && c.outcome->holds; });
   if (claim.verdict == ClaimVerdict::not_judged && held_so_far > 0) {
-    text = fmt::format("{} of {} checks hold so far", held_so_far, claim.checks.size());
+    said = message("{} of {} checks hold so far", held_so_far, claim.checks.size());
   }
   if (!claim.waits_for.empty()) {
-    text += fmt::format("{}not simulated yet: {}", text.empty() ? "" : ". ", joined(claim.waits_for, ", "));
+    const Message waits = message("not simulated yet: {}", named(claim.waits_for, ", "));
+    said = said.empty() ? waits : message("{}. {}", said, waits);
   }
-  return text;
+  return said;
 }
 
 }  // namespace foretrain::report

@@ -95,7 +95,8 @@ Message describe_recompute(const Recompute& recompute) {
 Message describe_offload(const Offload& offload) {
   std::vector<Message> parts;
   const auto add = [&](Message what, Offload::Place place) {
-    if (place != Offload::Place::gpu) parts.push_back(message("{} to {}", what, to_string(place)));
+    if (place == Offload::Place::cpu) parts.push_back(message("{} to cpu", std::move(what)));
+    if (place == Offload::Place::nvme) parts.push_back(message("{} to nvme", std::move(what)));
   };
   add(message("optimizer"), offload.optimizer);
   add(message("weights"), offload.params);
@@ -177,9 +178,38 @@ Message in_words(std::string_view rate) {
                                                              {"host_memory", message("host memory")},
                                                              {"host_cores", message("host cores")},
                                                              {"nvme", message("NVMe drives")},
-                                                             {"network_latency", message("link latency")}};
+                                                             {"network_latency", message("link latency")},
+                                                             {"other", message("other")}};
   const auto found = kWords.find(rate);
   return found == kWords.end() ? Message(std::string(rate)) : found->second;
+}
+
+Message in_words(Price::Per period) {
+  switch (period) {
+    case Price::Per::hour:
+      return message("hour");
+    case Price::Per::month:
+      return message("month");
+    case Price::Per::year:
+      return message("year");
+  }
+  return message("hour");
+}
+
+Message in_words(Quote::Status status) {
+  switch (status) {
+    case Quote::Status::official:
+      return message("official");
+    case Quote::Status::market:
+      return message("market");
+    case Quote::Status::estimate:
+      return message("estimate");
+    case Quote::Status::historic:
+      return message("historic");
+    case Quote::Status::spot:
+      return message("spot");
+  }
+  return message("estimate");
 }
 
 std::string name_of(ErrorBar::Confidence confidence) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/analysis/case_report.h"
+#include "sim/scenario/offers.h"
 
 namespace foretrain::report {
 
@@ -25,7 +26,11 @@ Message listed(const std::vector<Message>& parts);
 // What a rate of Elasticity is called by its name in JSON: "nic" -> "network cards".
 Message in_words(std::string_view rate);
 
-// As written in a scenario: "none", "selective", "full".
+// What a price is paid for: "hour".
+Message in_words(Price::Per period);
+
+// How firm a price is.
+Message in_words(Quote::Status status);
 
 std::string name_of(ErrorBar::Confidence confidence);  // "high", "medium", "low"
 

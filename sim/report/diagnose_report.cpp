@@ -18,11 +18,12 @@ constexpr std::size_t kMostCauses = 8;
 
 std::string seconds(double s) { return duration(Time::from_seconds(s)); }
 
-std::string in_words(LogFigure figure) {
-  constexpr std::array<const char*, kLogFigures> words = {
-      "seconds an iteration", "step time", "samples/s",      "tokens/s",        "tokens/s and GPU",
-      "TFLOP/s and GPU",      "MFU",       "forward passes", "backward passes", "rest of the step",
-      "memory allocated"};
+Message in_words(LogFigure figure) {
+  const std::array<Message, kLogFigures> words = {
+      message("seconds an iteration"), message("step time"),        message("samples/s"),
+      message("tokens/s"),             message("tokens/s and GPU"), message("TFLOP/s and GPU"),
+      message("MFU"),                  message("forward passes"),   message("backward passes"),
+      message("rest of the step"),     message("memory allocated")};
   return words[static_cast<std::size_t>(figure)];
 }
 
@@ -43,66 +44,67 @@ std::string value_of(LogFigure figure, double value) {
   }
 }
 
-std::string speed_verdict(const Diagnosis& d) {
+Message speed_verdict(const Diagnosis& d) {
   const double step = d.report.step_time.seconds();
   const double ratio = *d.step_s / step;
-  const std::string range =
-      d.report.error_bar ? fmt::format("nine in ten such runs take {} to {}", seconds(d.low_s), seconds(d.high_s))
-                         : "how far such predictions are off is not known";
-  const std::string found =
-      fmt::format("a step takes {}, {} predicted ({}); {}", value_of(LogFigure::step_s, *d.step_s), seconds(step),
+  const Message range = d.report.error_bar
+                            ? message("nine in ten such runs take {} to {}", seconds(d.low_s), seconds(d.high_s))
+                            : message("how far such predictions are off is not known");
+  const Message found =
+      message("a step takes {}, {} predicted ({}); {}", value_of(LogFigure::step_s, *d.step_s), seconds(step),
                   signed_percent(ratio - 1), range);
-  if (d.finding == Finding::normal) return "Normal: " + found;
-  const std::string part = d.most_off
-                               ? fmt::format("; most off: {} with {} instead of {}", in_words(d.most_off->figure),
-                                             value_of(d.most_off->figure, d.most_off->measured),
-                                             value_of(d.most_off->figure, d.most_off->predicted))
-                               : "";
-  return fmt::format("{}: {}{}", d.finding == Finding::slow ? "Too slow" : "Faster than it should be", found, part);
+  if (d.finding == Finding::normal) return message("Normal: {}", found);
+  const Message off = d.finding == Finding::slow ? message("Too slow: {}", found)
+                                                 : message("Faster than it should be: {}", found);
+  if (!d.most_off) return off;
+  return message("{}; most off: {} with {} instead of {}", off, in_words(d.most_off->figure),
+                 value_of(d.most_off->figure, d.most_off->measured),
+                 value_of(d.most_off->figure, d.most_off->predicted));
 }
 
-std::string memory_verdict(const Diagnosis& d) {
+Message memory_verdict(const Diagnosis& d) {
   const Outcome now = outcome_of(d.report);
   if (d.finding == Finding::fits_not) {
-    return fmt::format("Out of memory, as simulated: {} GiB are needed, {} GiB are there", gib(now.needed),
+    return message("Out of memory, as simulated: {} GiB are needed, {} GiB are there", gib(now.needed),
                        gib(d.report.capacity));
   }
-  return fmt::format("Out of memory, although it should fit: {} of {} GiB are needed as described", gib(now.needed),
+  return message("Out of memory, although it should fit: {} of {} GiB are needed as described", gib(now.needed),
                      gib(d.report.capacity));
 }
 
-std::string verdict(const Diagnosis& d) {
+Message verdict(const Diagnosis& d) {
   if (d.out_of_memory) return memory_verdict(d);
-  return d.step_s ? speed_verdict(d) : "The log does not say how long a step takes";
+  return d.step_s ? speed_verdict(d) : message("The log does not say how long a step takes");
 }
 
 std::string causes(const Diagnosis& d, const Terminal& terminal) {
+  const Words& words = terminal.words;
   if (d.finding == Finding::normal || d.finding == Finding::no_speed) return "";
   if (d.finding == Finding::fits_not) {
-    std::string text = "\nwhat would make it fit\n";
-    for (const FittingChange& change : d.report.changes)
-      text += wrapped(fmt::format("  {}: {} GiB{}", change.what, gib(change.needed),
-                                  change.step_time ? ", " + duration(*change.step_time) + " a step" : ""),
-                      terminal.width, 4) +
-              "\n";
+    std::string text = "\n" + words("what would make it fit") + "\n";
+    for (const FittingChange& change : d.report.changes) {
+      Message line = message("{}: {} GiB", change.what, gib(change.needed));
+      if (change.step_time) line = message("{}, {} a step", line, duration(*change.step_time));
+      text += wrapped("  " + words(line), terminal.width, 4) + "\n";
+    }
     return d.report.changes.empty() ? "" : text;
   }
-  if (d.causes.empty()) return "\nno known cause comes nearer to it\n";
-  TextTable table({"step", "GiB", "off by", "explains it", "known causes, nearest first"});
+  if (d.causes.empty()) return "\n" + words("no known cause comes nearer to it") + "\n";
+  TextTable table({words("step"), "GiB", words("off by"), words("explains it"), words("known causes, nearest first")});
   table.align_left(4);
   for (std::size_t i = 0; i < std::min(kMostCauses, d.causes.size()); ++i) {
     const Diagnosis::Cause& c = d.causes[i];
     table.add({{seconds(c.step_s)},
                {gib(c.needed)},
                {percent(std::expm1(c.distance))},
-               {c.explains ? "yes" : "in part", c.explains ? Style::good : Style::plain},
-               {c.what}});
+               {c.explains ? words("yes") : words("in part"), c.explains ? Style::good : Style::plain},
+               {words(c.what)}});
   }
   table.add({{duration(d.report.step_time)},
              {gib(outcome_of(d.report).needed)},
              {percent(std::expm1(d.distance))},
-             {"no"},
-             {"as described"}});
+             {words("no")},
+             {words("as described")}});
   return "\n" + table.text(terminal);
 }
 
@@ -122,13 +124,14 @@ Json oom_json(const OutOfMemory& o) {
 
 std::string diagnosis_table(const Diagnosis& d, const Terminal& terminal) {
   const bool good = d.finding == Finding::normal;
-  std::string text = styled(wrapped(fmt::format("{}: {}", printable(d.report.name), verdict(d)), terminal.width, 2),
+  const Words& words = terminal.words;
+  std::string text = styled(wrapped(printable(words("{}: {}", d.report.name, verdict(d))), terminal.width, 2),
                             good ? Style::good : Style::bad, terminal) +
                      "\n";
   if (!d.compared.empty()) {
-    TextTable table({"figure", "log", "simulated", "log / simulated"});
+    TextTable table({words("figure"), words("log"), words("simulated"), words("log / simulated")});
     for (const Diagnosis::Compared& c : d.compared) {
-      table.add({{in_words(c.figure)},
+      table.add({{words(in_words(c.figure))},
                  {value_of(c.figure, c.measured)},
                  {value_of(c.figure, c.predicted)},
                  {c.predicted > 0 ? significant(c.ratio(), 3) : ""}});
@@ -136,7 +139,7 @@ std::string diagnosis_table(const Diagnosis& d, const Terminal& terminal) {
     text += "\n" + table.text(terminal);
   }
   if (!d.memory_notes.empty()) text += "\n";
-  for (const std::string& note : d.memory_notes) text += wrapped("  " + note, terminal.width, 4) + "\n";
+  for (const Message& note : d.memory_notes) text += wrapped("  " + words(note), terminal.width, 4) + "\n";
   return text + causes(d, terminal);
 }
 
@@ -147,7 +150,7 @@ std::string diagnosis_json(const Diagnosis& d) {
   }
   for (const Diagnosis::Cause& c : d.causes) {
     all.push_back({{"cause", c.name},
-                   {"what", c.what},
+                   {"what", c.what.english()},
                    {"step_time_s", c.step_s},
                    {"gpu_peak_bytes", std::llround(c.needed.value)},
                    {"distance", c.distance},
@@ -164,7 +167,7 @@ std::string diagnosis_json(const Diagnosis& d) {
             {"distance_as_described", d.distance},
             {"causes", std::move(all)},
             {"out_of_memory", d.out_of_memory ? oom_json(*d.out_of_memory) : Json(nullptr)},
-            {"notes", d.memory_notes}};
+            {"notes", english(d.memory_notes)}};
   return dumped(json);
 }
 

@@ -17,7 +17,7 @@ Json held_json(const HeldBy& held) {
 Json path_json(const CriticalPath& path) {
   Json places = Json::array();
   for (const CriticalPath::Place& place : path.places()) {
-    places.push_back({{"what", place.longest.what},
+    places.push_back({{"what", place.longest.what.english()},
                       {"stays", place.visits},
                       {"held_s", held_json(place.held)},
                       {"longest",
@@ -50,7 +50,7 @@ Json software_json(const Explanation& e) {
   Json changes = Json::array();
   for (const TriedChange& tried : e.software) {
     changes.push_back({{"change", tried.change.name},
-                       {"what", tried.change.what},
+                       {"what", tried.change.what.english()},
                        {"step_time_s", exact_seconds(tried.outcome.step_time)},
                        {"gain", 1.0 - tried.outcome.step_time.seconds() / now},
                        {"gpu_peak_bytes", std::llround(tried.outcome.needed.value)},
@@ -89,10 +89,10 @@ std::string figures_json(const std::string& title, std::span<const ExplainedFigu
       Json inputs = Json::array();
       for (const FigureFormula::Input& in : f.inputs) {
         inputs.push_back(
-            {{"symbol", in.symbol}, {"value", in.value}, {"unit", or_null(in.unit)}, {"meaning", in.meaning}});
+            {{"symbol", in.symbol}, {"value", in.value}, {"unit", or_null(in.unit)}, {"meaning", in.meaning.english()}});
       }
       figures.push_back({{"figure", f.figure},
-                         {"formula", f.formula},
+                         {"formula", f.formula.english()},
                          {"inputs", std::move(inputs)},
                          {"value", f.value},
                          {"unit", or_null(f.unit)}});

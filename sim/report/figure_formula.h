@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/analysis/case_report.h"
+#include "sim/base/message.h"
 
 namespace foretrain::report {
 
@@ -13,10 +14,11 @@ struct FigureFormula {
   struct Input {
     std::string symbol;
     double value = 0;
-    std::string unit, meaning;
+    std::string unit;
+    Message meaning;
   };
   std::string figure;  // as in JSON: "mfu", "memory.parts.weights"
-  std::string formula;
+  Message formula;  // a name where it is nothing but symbols
   std::vector<Input> inputs;
   double value = 0;  // what the formula gives for the inputs
   std::string unit;

@@ -11,8 +11,8 @@
 namespace foretrain::report {
 namespace {
 
-std::string cell_text(const LessonFigure& shown, double value) {
-  if (shown.figure.metric == "fits") return value > 0 ? "yes" : "NO";
+std::string cell_text(const LessonFigure& shown, double value, const Words& words) {
+  if (shown.figure.metric == "fits") return value > 0 ? words("yes") : words("NO");
   return shown.percent ? percent(value) : figure_text(value, unit_of(shown.figure));
 }
 
@@ -32,7 +32,7 @@ std::string step_table(const PerformedStep& performed, const Terminal& terminal)
     std::vector<TextTable::Cell> cells = {{printable(step.rows[row])}};
     for (std::size_t i = 0; i < step.width(); ++i) {
       const std::vector<double>& figures = performed.figures[row * step.width() + i];
-      for (std::size_t f = 0; f < figures.size(); ++f) cells.push_back({cell_text(step.figures[f], figures[f])});
+      for (std::size_t f = 0; f < figures.size(); ++f) cells.push_back({cell_text(step.figures[f], figures[f], terminal.words)});
     }
     table.add(std::move(cells));
   }
@@ -44,8 +44,8 @@ std::string checks_text(const PerformedStep& performed, const Terminal& terminal
   for (std::size_t i = 0; i < performed.checks.size(); ++i) {
     if (performed.checks[i].holds) continue;
     const Check& check = performed.step->checks[i];
-    const std::string said = check.when.empty() ? description_of(check) : check.when;
-    text += styled("does not hold here: " + printable(said), Style::bad, terminal) + "\n";
+    const Message said = check.when.empty() ? description_of(check) : Message(check.when);
+    text += styled(printable(terminal.words("does not hold here: {}", said)), Style::bad, terminal) + "\n";
   }
   return text.empty() ? "" : text + "\n";
 }
@@ -53,13 +53,14 @@ std::string checks_text(const PerformedStep& performed, const Terminal& terminal
 std::string measured_text(const PerformedLesson& performed, const Terminal& terminal) {
   const Lesson& lesson = *performed.lesson;
   if (lesson.measured.empty()) return "";
-  std::string text = styled("As measured", Style::bold, terminal) + "\n" + paragraph(lesson.measured_text, terminal);
-  TextTable table({"run", "of", "measured", "predicted", "error"});
+  const Words& words = terminal.words;
+  std::string text = styled(words("As measured"), Style::bold, terminal) + "\n" + paragraph(lesson.measured_text, terminal);
+  TextTable table({words("run"), words("of"), words("measured"), words("predicted"), words("error")});
   table.align_left(1);
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < lesson.measured.size(); ++i) {
     const LessonRun& run = lesson.measured[i];
-    const auto add = [&](const char* what, double measured, double predicted, const auto& shown) {
+    const auto add = [&](const std::string& what, double measured, double predicted, const auto& shown) {
       table.add({{printable(run.name)},
                  {what},
                  {shown(measured)},
@@ -67,13 +68,13 @@ std::string measured_text(const PerformedLesson& performed, const Terminal& term
                  {signed_percent(predicted / measured - 1)}});
     };
     if (const auto time = run.measured.step_time_s) {
-      add("step time", *time, performed.predictions[i].step_time_s, [](double s) { return significant(s, 4) + " s"; });
+      add(words("step time"), *time, performed.predictions[i].step_time_s, [](double s) { return significant(s, 4) + " s"; });
     }
     if (const auto memory = run.measured.memory_per_gpu) {
-      add("memory", memory->value, performed.predictions[i].memory_bytes,
+      add(words("memory"), memory->value, performed.predictions[i].memory_bytes,
           [](double bytes) { return figure_text(bytes, config::Unit::bytes); });
     }
-    const std::string source = fmt::format("source: {}, {}", run.source_title, run.source_url);
+    const std::string source = words("source: {}, {}", run.source_title, run.source_url);
     if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
   }
   text += table.text(terminal);
@@ -92,7 +93,7 @@ Json step_json(const PerformedStep& performed) {
     json["cases"].push_back(std::move(one));
   }
   for (std::size_t i = 0; i < step.checks.size(); ++i) {
-    json["checks"].push_back({{"check", description_of(step.checks[i])}, {"holds", performed.checks[i].holds}});
+    json["checks"].push_back({{"check", description_of(step.checks[i]).english()}, {"holds", performed.checks[i].holds}});
   }
   return json;
 }
@@ -112,7 +113,7 @@ std::string lesson_text(const PerformedLesson& performed, const Terminal& termin
 }
 
 std::string lessons_text(std::span<const Lesson> lessons, const Terminal& terminal) {
-  TextTable table({"lesson", "", "steps"});
+  TextTable table({terminal.words("lesson"), "", terminal.words("steps")});
   table.align_left(1);
   for (const Lesson& lesson : lessons) {
     table.add(

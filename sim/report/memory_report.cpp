@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "sim/report/figures.h"
@@ -12,28 +11,26 @@
 namespace foretrain::report {
 namespace {
 
-constexpr const char* kOutOfScope = "How fast a model answers is out of scope: only its memory is counted.";
+Message out_of_scope() { return message("How fast a model answers is out of scope: only its memory is counted."); }
 
 // The columns of the table, each the sum of parts of a ledger.
 struct Column {
-  const char* name;
-  std::array<const char*, 6> parts;
+  Message name;
+  std::vector<std::string_view> parts;
 };
-constexpr std::array<Column, 6> kColumns = {{
-    {"weights", {"weights", "gathered_parameters"}},
-    {"grads", {"gradients", "communication_buffers"}},
-    {"states", {"optimizer"}},
-    {"step", {"optimizer_extra"}},
-    {"activ.", {"activations", "working_set", "logits", "fragments"}},
-    {"cache", {"kv_cache"}},
-}};
+std::vector<Column> columns() {
+  return {{message("weights"), {"weights", "gathered_parameters"}},
+          {message("grads"), {"gradients", "communication_buffers"}},
+          {message("states"), {"optimizer"}},
+          {message("step"), {"optimizer_extra"}},
+          {message("activ."), {"activations", "working_set", "logits", "fragments"}},
+          {message("cache"), {"kv_cache"}}};
+}
 
 Bytes sum_of(const LadderRow& row, const Column& column) {
   Bytes sum;
   for (const auto& [name, bytes] : row.parts) {
-    const bool counted = std::any_of(column.parts.begin(), column.parts.end(),
-                                     [&](const char* part) { return part != nullptr && part == name; });
-    if (counted) sum += bytes;
+    if (std::find(column.parts.begin(), column.parts.end(), name) != column.parts.end()) sum += bytes;
   }
   return sum;
 }
@@ -41,43 +38,47 @@ Bytes sum_of(const LadderRow& row, const Column& column) {
 std::string gigabytes(Bytes bytes) { return bytes.value > 0 ? fmt::format("{:.1f}", bytes.value / kGiga) : ""; }
 
 // With what its host must have for the plan, if anything.
-std::string smallest_card(const LadderRow& row) {
-  if (row.held_by.empty()) return "none";
+Message smallest_card(const LadderRow& row) {
+  if (row.held_by.empty()) return message("none");
   const std::string host = row.host.value > 0 ? fmt::format(" + {:.0f} GB", row.host.value / kGiga) : "";
   return (row.gpus > 1 ? fmt::format("{} x ", row.gpus) : "") + row.held_by.front() + host;
+}
+
+// What the figures are of.
+Message counted(const LadderQuestion& q) {
+  const Message serving = q.streams == 1 ? message("Serving 1 stream of {} tokens", q.context)
+                                         : message("Serving {} streams of {} tokens", q.streams, q.context);
+  return message(
+      "{}; training micro-batches of {} x {} tokens with recompute {} in {}. GB (1e9 bytes) on one GPU; + GB: of its host",
+      serving, q.micro_batch, q.seq_len, q.recompute, q.software);
 }
 
 }  // namespace
 
 std::string memory_table(const Ladder& ladder, const Terminal& terminal) {
-  const LadderQuestion& q = ladder.question;
-  const std::string title =
-      fmt::format("{}, {:.2f}e9 parameters", ladder.model.name, static_cast<double>(ladder.model.parameters()) / 1e9);
-  std::string text = styled(printable(title), Style::bold, terminal) + "\n" +
-                     wrapped(fmt::format("Serving {} {} of {} tokens; training micro-batches of {} x {} tokens with "
-                                         "recompute {} in {}. GB (1e9 bytes) on one GPU; + GB: of its host",
-                                         q.streams, q.streams == 1 ? "stream" : "streams", q.context, q.micro_batch,
-                                         q.seq_len, q.recompute, printable(q.software)),
-                             terminal.width, 2) +
-                     "\n\n";
-  std::vector<std::string> header = {"use", "how"};
-  for (const Column& column : kColumns) header.emplace_back(column.name);
-  header.insert(header.end(), {"in all", "smallest GPU"});
+  const Words& words = terminal.words;
+  const std::vector<Column> shown = columns();
+  const std::string parameters = fmt::format("{:.2f}", static_cast<double>(ladder.model.parameters()) / 1e9);
+  std::string text = styled(printable(words("{}, {}e9 parameters", ladder.model.name, parameters)), Style::bold, terminal) +
+                     "\n" + wrapped(printable(words(counted(ladder.question))), terminal.width, 2) + "\n\n";
+  std::vector<std::string> header = {words("use"), words("how")};
+  for (const Column& column : shown) header.push_back(words(column.name));
+  header.insert(header.end(), {words("in all"), words("smallest GPU")});
   TextTable table(header);
   table.align_left(1);
   table.align_left(header.size() - 1);
   std::string notes;
   for (const LadderRow& row : ladder.rows) {
-    std::vector<TextTable::Cell> cells = {{row.use}, {row.how}};
+    std::vector<TextTable::Cell> cells = {{words(row.use)}, {words(row.how)}};
     const bool known = row.why_not.empty();
-    for (const Column& column : kColumns) cells.push_back({known ? gigabytes(sum_of(row, column)) : ""});
+    for (const Column& column : shown) cells.push_back({known ? gigabytes(sum_of(row, column)) : ""});
     cells.push_back({known ? gigabytes(row.needed) : "-", Style::bold});
-    cells.push_back({known ? smallest_card(row) : "", row.held_by.empty() ? Style::bad : Style::plain});
+    cells.push_back({known ? words(smallest_card(row)) : "", row.held_by.empty() ? Style::bad : Style::plain});
     table.add(std::move(cells));
     if (!known)
-      notes += wrapped(fmt::format("{}, {}: {}", row.use, row.how, printable(row.why_not)), terminal.width, 2) + "\n";
+      notes += wrapped(printable(words("{}, {}: {}", row.use, row.how, row.why_not)), terminal.width, 2) + "\n";
   }
-  return text + table.text(terminal) + notes + "\n" + styled(kOutOfScope, Style::faint, terminal) + "\n";
+  return text + table.text(terminal) + notes + "\n" + styled(words(out_of_scope()), Style::faint, terminal) + "\n";
 }
 
 std::string memory_json(const Ladder& ladder) {
@@ -87,14 +88,14 @@ std::string memory_json(const Ladder& ladder) {
     const bool known = row.why_not.empty();
     Json parts = Json::object();
     for (const auto& [name, bytes] : row.parts) parts[name] = std::llround(bytes.value);
-    rows.push_back({{"use", row.use},
-                    {"how", row.how},
+    rows.push_back({{"use", row.use.english()},
+                    {"how", row.how.english()},
                     {"gpus", row.gpus},
                     {"needed_bytes", known ? Json(std::llround(row.needed.value)) : Json(nullptr)},
                     {"host_bytes", known ? Json(std::llround(row.host.value)) : Json(nullptr)},
                     {"parts", std::move(parts)},
                     {"held_by", row.held_by},
-                    {"why_not", or_null(row.why_not)}});
+                    {"why_not", or_null(row.why_not.english())}});
   }
   return dumped(Json{
       {"schema", 1},
@@ -104,7 +105,7 @@ std::string memory_json(const Ladder& ladder) {
       {"training",
        {{"software", q.software}, {"seq_len", q.seq_len}, {"micro_batch", q.micro_batch}, {"recompute", q.recompute}}},
       {"rows", std::move(rows)},
-      {"out_of_scope", kOutOfScope}});
+      {"out_of_scope", out_of_scope().english()}});
 }
 
 }  // namespace foretrain::report

@@ -42,7 +42,7 @@ Json candidate_json(const RentQuestion& question, const RentCandidate& c) {
             {"machines", c.machines},
             {"gpus", c.gpus > 0 ? Json(c.gpus) : Json(nullptr)},
             {"fits", c.report.has_value()},
-            {"why_not", or_null(c.why_not)},
+            {"why_not", or_null(c.why_not.english())},
             {"beaten", c.beaten}};
   if (!c.report) return json;
   const CaseReport& r = *c.report;
@@ -97,7 +97,7 @@ std::string rent_json(const RentQuestion& question, const RentAnswer& answer) {
   json["if_deadline_halved"] = {{"deadline_h", answer.halved_deadline_hours}, {"best", or_null(answer.if_halved)}};
   json["bought"] = Json::array();
   for (const RentAnswer::Bought& bought : answer.bought) json["bought"].push_back(bought_json(question, bought));
-  json["verdict"] = rent_verdict(question, answer);
+  json["verdict"] = rent_verdict(question, answer).english();
   return dumped(json);
 }
 
@@ -129,7 +129,7 @@ std::string rent_csv(const RentQuestion& question, const RentAnswer& answer) {
     row.add("pareto", of_report(c.on_front));
     row.add("status", to_string(offer.quote.status));
     row.add("date", offer.quote.date);
-    row.add("why_not", c.why_not);
+    row.add("why_not", c.why_not.english());
     if (text.empty()) text = row.names();
     text += row.values();
   }

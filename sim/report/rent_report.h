@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "sim/planner/rent.h"
@@ -8,7 +9,7 @@
 namespace foretrain::report {
 
 // What to rent, in one sentence.
-std::string rent_verdict(const RentQuestion& question, const RentAnswer& answer);
+Message rent_verdict(const RentQuestion& question, const RentAnswer& answer);
 
 // The answer for people: the verdict, what half the time would cost, the candidates with the front of time and money
 // marked, their plans, what was left out and why, buying against renting. Of many candidates those on the front and the
@@ -21,6 +22,11 @@ std::string rent_json(const RentQuestion& question, const RentAnswer& answer);
 std::string rent_csv(const RentQuestion& question, const RentAnswer& answer);
 
 // "2 x lambda/a100-40g-8 (16 x a100-sxm4-40gb)".
-std::string rented(const RentQuestion& question, const RentCandidate& candidate);
+Message rented(const RentQuestion& question, const RentCandidate& candidate);
+
+// Hours as these sentences and tables show them.
+std::string rent_hours(double value);
+// "10.1 to 14.5"; empty where both ends look alike.
+Message between(Band band, const std::function<std::string(double)>& text);
 
 }  // namespace foretrain::report

@@ -18,7 +18,7 @@ std::string scale_json(const std::string& title, std::span<const ScaledCase> cas
                         {"efficiency", known ? Json(point.efficiency) : Json(nullptr)},
                         {"bent_by", point.bent_by ? Json(to_string(*point.bent_by)) : Json(nullptr)},
                         {"bent_share", point.bent_by ? Json(point.bent_share) : Json(nullptr)},
-                        {"why_not", or_null(point.why_not)},
+                        {"why_not", or_null(point.why_not.english())},
                         {"report", known ? case_json(*point.report) : Json(nullptr)}});
     }
     json["cases"].push_back({{"name", c.name}, {"points", std::move(points)}});
@@ -31,8 +31,8 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
   const Words& words = terminal.words;
   std::string text = title.empty() ? "" : styled(printable(title), Style::bold, terminal) + "\n";
   for (const ScaledCase& c : cases) {
-    text += "\n" + styled(printable(c.name), Style::bold, terminal) + ": " +
-            (weak ? words("the batch grows with the GPUs") : words("the same batch on all sizes")) + "\n";
+    const Message batch = weak ? message("the batch grows with the GPUs") : message("the same batch on all sizes");
+    text += "\n" + words("{}: {}", styled(printable(c.name), Style::bold, terminal), batch) + "\n";
     TextTable table({words("GPUs"), words("batch"), words("step time"), words("tokens/s"), words("per GPU"), words("MFU"),
                      words("fits"), words("efficiency"), words("bent by")});
     table.align_left(8);
@@ -41,7 +41,7 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
       const std::string gpus = fmt::format("{}", point.gpus);
       if (!point.report) {
         table.add({{gpus}, {""}, {"-"}, {""}, {""}, {""}, {""}, {""}, {""}});
-        notes += wrapped(words("{} GPUs: {}", gpus, printable(point.why_not)), terminal.width, 2) + "\n";
+        notes += wrapped(printable(words("{} GPUs: {}", gpus, point.why_not)), terminal.width, 2) + "\n";
         continue;
       }
       const CaseReport& r = *point.report;

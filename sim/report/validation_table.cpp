@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/table.h"
 #include "sim/report/validation_names.h"
@@ -18,40 +19,41 @@ std::string error_or_dash(const std::optional<double>& value) { return value ? s
 
 std::string summary_text(const Validation& validation, const Terminal& terminal) {
   const Accuracy& a = validation.summary;
-  std::vector<std::string> lines;
-  lines.push_back(fmt::format("{} cases compared, {} refused{}", a.cases, validation.refused.size(),
-                              a.failures > 0 ? fmt::format(", {} FAILED", a.failures) : ""));
+  std::vector<Message> lines = {message("{} cases compared, {} refused", a.cases, validation.refused.size())};
+  if (a.failures > 0) lines.front() = message("{}, {} FAILED", lines.front(), a.failures);
   if (a.mape) {
-    lines.push_back(fmt::format("step time ({} runs): mean error {}, median {}, nine in ten within {}, bias {}",
-                                a.step_times, percent(*a.mape), percent(*a.median_ape), percent(*a.p90_ape),
-                                signed_percent(*a.bias)));
+    lines.push_back(message("step time ({} runs): mean error {}, median {}, nine in ten within {}, bias {}",
+                            a.step_times, percent(*a.mape), percent(*a.median_ape), percent(*a.p90_ape),
+                            signed_percent(*a.bias)));
   }
   if (validation.mape_of_sources && validation.sources.size() > 1) {
-    lines.push_back(fmt::format("every source counted alike: mean error {}", percent(*validation.mape_of_sources)));
+    lines.push_back(message("every source counted alike: mean error {}", percent(*validation.mape_of_sources)));
   }
   if (a.memory_mape)
-    lines.push_back(fmt::format("memory ({} runs): mean error {}", a.memories, percent(*a.memory_mape)));
+    lines.push_back(message("memory ({} runs): mean error {}", a.memories, percent(*a.memory_mape)));
   if (a.oom_accuracy) {
-    lines.push_back(
-        fmt::format("fits or not: {} right", percent(*a.oom_accuracy)) +
-        (a.oom_found ? fmt::format("; of {} runs out of memory {} were found", a.out_of_memory, percent(*a.oom_found))
-                     : ""));
+    const Message right = message("fits or not: {} right", percent(*a.oom_accuracy));
+    lines.push_back(a.oom_found ? message("{}; of {} runs out of memory {} were found", right, a.out_of_memory,
+                                          percent(*a.oom_found))
+                                : right);
   }
   if (a.pairwise_order_accuracy) {
-    lines.push_back(
-        fmt::format("which of two runs of a source is faster: {} of {} pairs right",
-                    percent(*a.pairwise_order_accuracy), a.pairs) +
-        (a.same_model_order_accuracy
-             ? fmt::format("; {} of {} with the same model", percent(*a.same_model_order_accuracy), a.same_model_pairs)
-             : ""));
+    const Message right = message("which of two runs of a source is faster: {} of {} pairs right",
+                                  percent(*a.pairwise_order_accuracy), a.pairs);
+    lines.push_back(a.same_model_order_accuracy
+                        ? message("{}; {} of {} with the same model", right, percent(*a.same_model_order_accuracy),
+                                  a.same_model_pairs)
+                        : right);
   }
   std::string text;
-  for (const std::string& line : lines) text += wrapped(line, terminal.width, 2) + "\n";
+  for (const Message& line : lines) text += wrapped(terminal.words(line), terminal.width, 2) + "\n";
   return text;
 }
 
 std::string sources_text(const Validation& validation, const Terminal& terminal) {
-  TextTable table({"source", "cases", "refused", "mean", "median", "bias", "memory", "fits", "order"});
+  const Words& words = terminal.words;
+  TextTable table({words("source"), words("cases"), words("refused"), words("mean"), words("median"), words("bias"),
+                   words("memory"), words("fits"), words("order")});
   for (const Validation::Source& s : validation.sources) {
     const Accuracy& a = s.accuracy;
     table.add({{source_name(s.path)},
@@ -73,11 +75,11 @@ double badness(const Comparison& c) {
   return std::max(std::abs(c.error().value_or(0)), std::abs(c.memory_error().value_or(0)));
 }
 
-std::string fate(const Comparison& c) {
-  if (!c.predicted_oom) return "FAILED";
-  const char* measured = c.measured_oom ? "OOM" : "ran";
-  return *c.predicted_oom == c.measured_oom ? measured
-                                            : fmt::format("{}, not {}", measured, *c.predicted_oom ? "OOM" : "ran");
+Message fate(const Comparison& c) {
+  if (!c.predicted_oom) return message("FAILED");
+  const auto said = [](bool out_of_memory) { return out_of_memory ? message("OOM") : message("ran"); };
+  const Message measured = said(c.measured_oom);
+  return *c.predicted_oom == c.measured_oom ? measured : message("{}, not {}", measured, said(*c.predicted_oom));
 }
 
 std::string cases_text(const Validation& validation, const Terminal& terminal, bool every_case) {
@@ -92,8 +94,10 @@ std::string cases_text(const Validation& validation, const Terminal& terminal, b
     shown.resize(kWorst);
   }
   if (shown.empty()) return "";
-  TextTable table({some ? "the worst cases (--all lists every one)" : "case", "measured", "predicted", "error",
-                   "memory GiB", "predicted", "error", "fate"});
+  const Words& words = terminal.words;
+  TextTable table({some ? words("the worst cases (--all lists every one)") : words("case"), words("measured"),
+                   words("predicted"), words("error"), words("memory GiB"), words("predicted"), words("error"),
+                   words("fate")});
   for (std::size_t i : shown) {
     const Comparison& c = validation.cases[i];
     const auto seconds = [](const std::optional<double>& s) { return s ? significant(*s, 4) + " s" : "-"; };
@@ -104,7 +108,7 @@ std::string cases_text(const Validation& validation, const Terminal& terminal, b
                {c.measured_memory ? gib(*c.measured_memory) : "-"},
                {c.measured_memory && c.predicted_memory ? gib(*c.predicted_memory) : "-"},
                {error_or_dash(c.memory_error())},
-               {fate(c), c.predicted_oom && *c.predicted_oom == c.measured_oom ? Style::plain : Style::bad}});
+               {words(fate(c)), c.predicted_oom && *c.predicted_oom == c.measured_oom ? Style::plain : Style::bad}});
   }
   return table.text(terminal);
 }
@@ -113,14 +117,16 @@ std::string cases_text(const Validation& validation, const Terminal& terminal, b
 std::string wrong_fates_text(const Validation& validation, const Terminal& terminal) {
   constexpr std::size_t kShown = 40;
   std::size_t wrong = 0;
-  std::string names;
+  std::vector<Message> names;
   for (const Comparison& c : validation.cases) {
     if (!c.predicted_oom || *c.predicted_oom == c.measured_oom || ++wrong > kShown) continue;
-    names += fmt::format("{}{} ({})", names.empty() ? "  " : ", ", c.name, fate(c));
+    names.push_back(message("{} ({})", c.name, fate(c)));
   }
   if (wrong == 0) return "";
-  if (wrong > kShown) names += fmt::format(" and {} more", wrong - kShown);
-  return styled("fits or not, wrong", Style::faint, terminal) + "\n" + wrapped(names, terminal.width, 2) + "\n";
+  Message said = listed(names);
+  if (wrong > kShown) said = message("{} and {} more", said, wrong - kShown);
+  return styled(terminal.words("fits or not, wrong"), Style::faint, terminal) + "\n" +
+         wrapped("  " + terminal.words(said), terminal.width, 2) + "\n";
 }
 
 // Reasons with how often they were given, most frequent first.
@@ -134,15 +140,15 @@ std::string refusals_text(const Validation& validation, const Terminal& terminal
   for (std::size_t i = 0; i < std::min(kShown, reasons.size()); ++i) {
     text += wrapped(fmt::format("  {} x {}", reasons[i].second, reasons[i].first), terminal.width, 6) + "\n";
   }
-  if (reasons.size() > kShown) text += fmt::format("  and {} more reasons\n", reasons.size() - kShown);
-  return text.empty() ? "" : styled("refused", Style::faint, terminal) + "\n" + text;
+  if (reasons.size() > kShown) text += "  " + terminal.words("and {} more reasons", reasons.size() - kShown) + "\n";
+  return text.empty() ? "" : styled(terminal.words("refused"), Style::faint, terminal) + "\n" + text;
 }
 
 std::string failures_text(const Validation& validation, const Terminal& terminal) {
   std::string text;
   for (const Comparison& c : validation.cases) {
     if (c.failure.empty()) continue;
-    text += styled(wrapped(fmt::format("{} failed: {}", c.name, c.failure), terminal.width, 2), Style::bad, terminal) +
+    text += styled(wrapped(terminal.words("{} failed: {}", c.name, c.failure), terminal.width, 2), Style::bad, terminal) +
             "\n";
   }
   return text;

@@ -66,8 +66,8 @@ class Lister {
     const Offer& offer = question_.offers[index];
     if (!exchange_rate(offer.price.currency, question_.currency, question_.exchange)) {
       question_.candidates.push_back({index, 1, std::nullopt,
-                                      fmt::format("priced in {}, and there is no rate to {}; give one in exchange",
-                                                  offer.price.currency, question_.currency)});
+                                      message("priced in {}, and there is no rate to {}; give one in exchange",
+                                              offer.price.currency, question_.currency)});
       return;
     }
     if (offer.up_to_gpus > 0) {
@@ -96,7 +96,7 @@ class Lister {
   }
 
   void add(std::size_t offer, int units, Node cluster) {
-    RentQuestion::Candidate candidate{offer, units, std::nullopt, ""};
+    RentQuestion::Candidate candidate{offer, units, std::nullopt, {}};
     const std::string text = canonical_text(cluster);
     if (const auto known = by_text_.find(text); known != by_text_.end()) {
       candidate.subject = known->second.subject;
@@ -114,7 +114,7 @@ class Lister {
     Diagnostics said;
     auto subject = read_case(reader_, described, name, said);
     if (subject && subject->cluster.gpus > kMostRentedGpus) {
-      candidate.why_not = fmt::format("{} GPUs; at most {} are tried", subject->cluster.gpus, kMostRentedGpus);
+      candidate.why_not = message("{} GPUs; at most {} are tried", subject->cluster.gpus, kMostRentedGpus);
       return;
     }
     if (subject) {
@@ -125,8 +125,8 @@ class Lister {
     for (const Diagnostic& d : said.all()) {
       if (d.severity != Severity::error && d.severity != Severity::unsupported) continue;
       if (candidate.why_not.empty()) {
-        const std::string why = d.message.english();
-        candidate.why_not = d.severity == Severity::unsupported ? why + " is not simulated" : why;
+        candidate.why_not =
+            d.severity == Severity::unsupported ? message("{} is not simulated", d.message) : d.message;
       }
       if (said_.insert(to_string(d)).second) faults_.push_back(d);
     }
@@ -170,7 +170,7 @@ void list_candidates(RentQuestion& question, const Node& base, const RentSizes& 
                                     ? "there is no offer to choose from"
                                     : fmt::format("no offer can be compared: {} is {}",
                                                   question.offers[question.candidates.front().offer].name,
-                                                  question.candidates.front().why_not));
+                                                  question.candidates.front().why_not.english()));
   }
 }
 

@@ -50,7 +50,7 @@ struct RentQuestion {
     std::size_t offer = 0;
     int units = 1;                       // how many times the price is paid: machines, or GPUs where those are priced
     std::optional<std::size_t> subject;  // absent if it is left out
-    std::string why_not;
+    Message why_not;
   };
   std::vector<Case> cases;  // their plans are open
   std::vector<Candidate> candidates;

@@ -38,5 +38,5 @@ TEST_CASE("a slow link holds the path that crosses it") {
   const CriticalPath path = critical_path(report);
   CHECK(path.held.named().front().first == "nic");
   CHECK(path.held[HardwareRate::nic] > 0.9 * report.step_time.seconds());
-  CHECK(path.places().front().longest.what == "reduction of gradients");
+  CHECK(path.places().front().longest.what.english() == "reduction of gradients");
 }

@@ -168,6 +168,6 @@ TEST_CASE("the sentence itself gives fragmentation and other processes away") {
       "Including non-PyTorch memory, this process has 60.00 GiB memory in use. Of the allocated memory 40.00 GiB is "
       "allocated by PyTorch, and 19.00 GiB is reserved by PyTorch but unallocated.");
   REQUIRE(d.memory_notes.size() == 2);
-  CHECK(d.memory_notes[0].find("fragmentation: 19.00 GiB") == 0);
-  CHECK(d.memory_notes[1] == "another process holds 18.1 GiB of this GPU");
+  CHECK(d.memory_notes[0].english().find("fragmentation: 19.00 GiB") == 0);
+  CHECK(d.memory_notes[1].english() == "another process holds 18.1 GiB of this GPU");
 }

@@ -20,7 +20,7 @@ Ladder ladder_of(const LadderQuestion& question) {
 
 const LadderRow& row(const Ladder& ladder, const std::string& how) {
   const auto found = std::find_if(ladder.rows.begin(), ladder.rows.end(),
-                                  [&](const LadderRow& r) { return r.how.find(how) != std::string::npos; });
+                                  [&](const LadderRow& r) { return r.how.english().find(how) != std::string::npos; });
   REQUIRE(found != ladder.rows.end());
   return *found;
 }
@@ -28,7 +28,7 @@ const LadderRow& row(const Ladder& ladder, const std::string& how) {
 // AdamW in mixed precision on one GPU.
 const LadderRow& full_row(const Ladder& ladder) {
   const auto found =
-      std::find_if(ladder.rows.begin(), ladder.rows.end(), [](const LadderRow& r) { return r.how == "AdamW"; });
+      std::find_if(ladder.rows.begin(), ladder.rows.end(), [](const LadderRow& r) { return r.how.english() == "AdamW"; });
   REQUIRE(found != ladder.rows.end());
   return *found;
 }
@@ -71,7 +71,7 @@ TEST_CASE("parts add up, and every card named is large enough") {
     CAPTURE(std::string(model));
     const Ladder ladder = ladder_of({.model = model, .seq_len = 1024, .cards = 4});
     for (const LadderRow& r : ladder.rows) {
-      CAPTURE(r.how);
+      CAPTURE(r.how.english());
       if (!r.why_not.empty()) continue;
       Bytes sum;
       for (const auto& [name, bytes] : r.parts) sum += bytes;
@@ -98,7 +98,7 @@ TEST_CASE("training rows are what the simulation of the same case says") {
 
 TEST_CASE("what cannot be is said in its row, what is not there is an error") {
   const Ladder ladder = ladder_of({.model = "llama-2-7b", .software = "torch-ddp"});
-  CHECK(row(ladder, "AdamW on CPU").why_not.find("does not offload the optimizer") != std::string::npos);
+  CHECK(row(ladder, "AdamW on CPU").why_not.english().find("does not offload the optimizer") != std::string::npos);
   CHECK(row(ladder, "AdamW on CPU").held_by.empty());
   CHECK(row(ladder_of({.model = "deepseek-v3"}), "16-bit").held_by.empty());  // 671e9 parameters
   Diagnostics diagnostics;

@@ -64,7 +64,7 @@ TEST_CASE("every lesson runs, its tables have figures, and what it says comes ou
       }
       CHECK_FALSE(step.checks.empty());
       for (std::size_t i = 0; i < step.checks.size(); ++i) {
-        CAPTURE(report::description_of(step.step->checks[i]));
+        CAPTURE(report::description_of(step.step->checks[i]).english());
         CHECK(step.checks[i].holds);
       }
     }

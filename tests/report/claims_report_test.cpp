@@ -68,8 +68,8 @@ TEST_CASE("a claim in words, as a table and as JSON") {
                    {CheckOutcome{false, {24.4e9}, 24.4e9}, {}},
                    {std::nullopt, {"cluster.mig"}}};
   judged.waits_for = {"cluster.mig"};
-  CHECK(report::because_of(judged) == "holds: on a hot day. Does not: small. not simulated yet: cluster.mig");
-  CHECK(report::description_of(claim.checks[0]) == "step_time_s, two over one");
+  CHECK(report::because_of(judged).english() == "holds: on a hot day. Does not: small. not simulated yet: cluster.mig");
+  CHECK(report::description_of(claim.checks[0]).english() == "step_time_s, two over one");
 
   const std::string table = report::claims_table(std::span(&judged, 1), report::Terminal{}, false);
   for (const char* part :

@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "sim/claims/claims.h"
+#include "sim/report/describe.h"
 #include "sim/report/terminal.h"
 
 using namespace foretrain;
@@ -72,6 +75,21 @@ TEST_CASE("everything that is said has a Chinese translation") {
     CHECK_MESSAGE(catalogue.find("\n\"" + pattern + "\": ") != std::string::npos, "no translation of: " << pattern);
   }
   CHECK(chinese()("step time") == "步时");
+}
+
+TEST_CASE("names that tables show have a Chinese translation") {
+  const std::string catalogue = read(kRoot + "/configs/text/zh.yaml");
+  const auto is_translated = [&](std::string name) {
+    std::replace(name.begin(), name.end(), '_', ' ');
+    CHECK_MESSAGE(catalogue.find("\n\"" + name + "\": ") != std::string::npos, "no translation of: " << name);
+  };
+  for (const auto& [name, bytes] : MemoryParts{}.named()) is_translated(name);
+  for (const auto& [name, bytes] : HostMemoryParts{}.named()) is_translated(name);
+  for (const ClaimVerdict verdict : kClaimVerdicts) is_translated(to_string(verdict));
+  for (const auto confidence : {ErrorBar::Confidence::low, ErrorBar::Confidence::medium, ErrorBar::Confidence::high}) {
+    is_translated(report::name_of(confidence));
+  }
+  for (const char* kind : {"models", "gpus", "nodes", "fabrics", "software", "offers"}) is_translated(kind);
 }
 
 TEST_CASE("a translation may order its places anew, and messages nest") {

@@ -93,7 +93,7 @@ TEST_CASE("an offer on which the job cannot run, or cannot be compared, is left 
   REQUIRE(r.question->candidates.size() == 3);
   CHECK(r.question->candidates[0].subject);
   CHECK_FALSE(r.question->candidates[1].subject);
-  CHECK(contains(r.question->candidates[2].why_not, "priced in USD, and there is no rate to CNY"));
+  CHECK(contains(r.question->candidates[2].why_not.english(), "priced in USD, and there is no rate to CNY"));
 }
 
 TEST_CASE("samples and epochs are tokens") {
