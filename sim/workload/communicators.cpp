@@ -316,7 +316,8 @@ CollectiveCost Communicators::cost_of(std::uint32_t communicator, Collective op,
 }
 
 CollectiveCost Communicators::host_cost(Purpose purpose, double amount) const {
-  return {Algorithm::direct, host_work_.latency, {amount}, {host_rate(purpose, host_work_)}};
+  const double units = host_units(purpose, amount, host_work_);
+  return {Algorithm::direct, host_work_.latency, {units}, {host_rate(purpose, host_work_)}};
 }
 
 BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose) const {

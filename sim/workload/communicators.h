@@ -29,7 +29,7 @@ enum class Purpose : std::uint8_t {
   // Not communication between ranks, but work of one rank that shares links and hosts with others'.
   to_host,    // a copy from the GPU to host memory; unit: a byte
   from_host,  // and back
-  host_work,  // the optimizer on the host; unit: a parameter
+  host_work,  // the optimizer on the host; unit: a byte of DRAM that it moves
   nvme_read,  // from the node's drives to host memory; unit: a byte
   nvme_write,
 };

@@ -89,6 +89,10 @@ HostWork host_work(const Case& c, const Cluster& cluster, const HostRates& rates
   return work;
 }
 
+double host_units(Purpose purpose, double amount, const HostWork& host) {
+  return purpose == Purpose::host_work ? amount * host.memory_bytes : amount;
+}
+
 std::vector<LinkLoad> host_loads(Purpose purpose, int rank, const Cluster& cluster, const HostWork& host) {
   switch (purpose) {
     case Purpose::to_host:
@@ -96,7 +100,7 @@ std::vector<LinkLoad> host_loads(Purpose purpose, int rank, const Cluster& clust
     case Purpose::from_host:
       return copy_loads(cluster, cluster.route_from_host(rank), host.copy_memory);
     case Purpose::host_work:
-      return loads({{cluster.host_cores(rank), host.core_ns}, {cluster.host_memory(rank), host.memory_bytes}});
+      return loads({{cluster.host_cores(rank), host.core_ns / host.memory_bytes}, {cluster.host_memory(rank), 1.0}});
     case Purpose::nvme_read:
       return loads({{cluster.nvme_to_host(rank), 1.0}});
     case Purpose::nvme_write:
@@ -109,7 +113,7 @@ std::vector<LinkLoad> host_loads(Purpose purpose, int rank, const Cluster& clust
 double host_rate(Purpose purpose, const HostWork& host) {
   switch (purpose) {
     case Purpose::host_work:
-      return host.parameters_per_s;
+      return host.parameters_per_s * host.memory_bytes;
     case Purpose::nvme_read:
       return host.nvme_read.value;
     case Purpose::nvme_write:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "sim/workload/host_work.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -85,6 +86,14 @@ TEST_CASE("the host's update lasts as its cores or its memory allow, whichever i
   CHECK(spent(2, 10000, true).first > by_cores);
 }
 
+TEST_CASE("an update on the host leaves the copies beside it their share of the memory") {
+  const CaseReport r = simulate_plainly(case_of(
+      "model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\n"
+      "cluster: {node: gh200}\nplan: {micro_batch: 1, recompute: full, offload: optimizer}"));
+  CHECK(waits(r, OffloadWait::host_optimizer) > 1.0);
+  CHECK(waits(r, OffloadWait::copy_in) < 0.2 * waits(r, OffloadWait::host_optimizer));
+}
+
 TEST_CASE("every byte of a gradient leaves once a micro-batch and comes back for the next") {
   const CaseReport r = simulate_plainly(
       case_of(kSeven + kNode + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: optimizer}"));
@@ -94,7 +103,10 @@ TEST_CASE("every byte of a gradient leaves once a micro-batch and comes back for
   CHECK(work_of(r, TaskKind::copy_to_host) == doctest::Approx(2 * shard * batches).epsilon(1e-9));
   // Read back for all micro-batches but the first; the new weights once.
   CHECK(work_of(r, TaskKind::copy_from_host) == doctest::Approx(2 * shard * (batches - 1) + 2 * shard).epsilon(1e-9));
-  CHECK(work_of(r, TaskKind::host_optimizer) == doctest::Approx(shard).epsilon(1e-9));
+  // The update, by the bytes of DRAM that it moves.
+  const Cluster cluster(r.subject.cluster, environment().link_rates);
+  const double bytes = host_work(r.subject, cluster, environment().hosts).memory_bytes;
+  CHECK(work_of(r, TaskKind::host_optimizer) == doctest::Approx(shard * bytes).epsilon(1e-9));
 }
 
 TEST_CASE("ZeRO-3 with weights on the host copies each of them in as often as it is gathered") {
