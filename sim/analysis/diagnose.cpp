@@ -124,9 +124,10 @@ void judge_speed(Diagnosis& d, const std::vector<TriedChange>& tried) {
                                         [](const auto& c) { return c.figure == LogFigure::iteration_s; });
   if (by_iteration && iterations > 1) {
     const double distance = distance_of(d, outcome_of(d.report), iterations);
-    d.causes.push_back(
-        {"counts-micro-batches", message("the log counts micro-batches: {} iterations are a step", d.report.step.micro_batches),
-         step / iterations, outcome_of(d.report).needed, distance, explains(step, measured * iterations, distance)});
+    d.causes.push_back({"counts-micro-batches",
+                        message("the log counts micro-batches: {} iterations are a step", d.report.step.micro_batches),
+                        step / iterations, outcome_of(d.report).needed, distance,
+                        explains(step, measured * iterations, distance)});
   }
   keep_nearest(d);
 }
@@ -138,13 +139,13 @@ void read_sentence(Diagnosis& d) {
   const OutOfMemory& o = *d.out_of_memory;
   if (o.capacity && std::abs(o.capacity->value / d.report.capacity.value - 1) > 0.05) {
     d.memory_notes.push_back(message("the GPU of the message has {} GiB, the one of the scenario {} GiB",
-                                         gib(*o.capacity, 1), gib(d.report.capacity, 1)));
+                                     gib(*o.capacity, 1), gib(d.report.capacity, 1)));
   }
   if (o.reserved_unallocated && *o.reserved_unallocated >= o.tried) {
-    d.memory_notes.push_back(message(
-        "fragmentation: {} GiB are reserved but not in use, more than the {} GiB that were asked for; "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets them be used",
-        gib(*o.reserved_unallocated, 2), gib(o.tried, 2)));
+    d.memory_notes.push_back(
+        message("fragmentation: {} GiB are reserved but not in use, more than the {} GiB that were asked for; "
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets them be used",
+                gib(*o.reserved_unallocated, 2), gib(o.tried, 2)));
   }
   if (o.capacity && o.free && o.in_use) {
     const Bytes others = *o.capacity - *o.free - *o.in_use;
@@ -153,9 +154,9 @@ void read_sentence(Diagnosis& d) {
     }
   }
   if (o.allocated && *o.allocated + o.tried < outcome_of(d.report).allocated * 0.5) {
-    d.memory_notes.push_back(message(
-        "it failed with less than half of what a step needs: probably while the model was loaded "
-        "or the optimizer was made, not in a pass"));
+    d.memory_notes.push_back(
+        message("it failed with less than half of what a step needs: probably while the model was loaded "
+                "or the optimizer was made, not in a pass"));
   }
 }
 

@@ -52,9 +52,10 @@ void add_links(std::vector<CaseChange>& all) {
 }
 
 void add_hosts(std::vector<CaseChange>& all) {
-  all.push_back(change_of_rate("slow-host", message("launches bound by the host: CPU half as fast"), HardwareRate::host, 0.5));
   all.push_back(
-      change_of_rate("very-slow-host", message("launches bound by the host: CPU a quarter as fast"), HardwareRate::host, 0.25));
+      change_of_rate("slow-host", message("launches bound by the host: CPU half as fast"), HardwareRate::host, 0.5));
+  all.push_back(change_of_rate("very-slow-host", message("launches bound by the host: CPU a quarter as fast"),
+                               HardwareRate::host, 0.25));
   for (const int divisor : {4, 16}) {
     all.push_back(change_of_case(divisor == 4 ? "few-cores" : "starved-cores",
                                  divisor == 4 ? message("a quarter of the host's cores for the optimizer")
@@ -67,11 +68,12 @@ void add_hosts(std::vector<CaseChange>& all) {
                                    return true;
                                  }));
   }
-  all.push_back(change_of_case("half-memory-channels", message("half of the host's memory channels filled"), [](Case& c) {
-    if (!c.plan.offload.any() && c.cluster.p2p) return false;
-    c.cluster.host.dram_bandwidth_per_socket *= 0.5;
-    return true;
-  }));
+  all.push_back(
+      change_of_case("half-memory-channels", message("half of the host's memory channels filled"), [](Case& c) {
+        if (!c.plan.offload.any() && c.cluster.p2p) return false;
+        c.cluster.host.dram_bandwidth_per_socket *= 0.5;
+        return true;
+      }));
 }
 
 void add_gpus(std::vector<CaseChange>& all) {

@@ -78,7 +78,8 @@ std::vector<CaseChange> software_switches() {
         [on](Case& c) { return c.model.experts > 0 && c.plan.ep > 1 && set(c.plan.overlap.ep, on); });
     add("overlap-pipeline-" + way, message("pipeline transfers {}", beside),
         [on](Case& c) { return c.plan.pp > 1 && set(c.plan.overlap.p2p, on); });
-    add("sequence-parallel-" + way, on ? message("sequence parallelism added") : message("sequence parallelism left out"),
+    add("sequence-parallel-" + way,
+        on ? message("sequence parallelism added") : message("sequence parallelism left out"),
         [on](Case& c) { return c.plan.tp > 1 && set(c.plan.sequence_parallel, on); });
   }
   add("flash-attention", message("FlashAttention 2 for standard attention"),
@@ -107,7 +108,8 @@ std::vector<CaseChange> software_switches() {
         [factor](Case& c) { return c.plan.data_ranks() > 1 && c.plan.zero < 3 && scale_buckets(c.software, factor); });
   }
   add("no-recompute", message("no recompute"), [](Case& c) { return recompute(c.plan, Mode::none); });
-  add("selective-recompute", message("selective recompute"), [](Case& c) { return recompute(c.plan, Mode::selective); });
+  add("selective-recompute", message("selective recompute"),
+      [](Case& c) { return recompute(c.plan, Mode::selective); });
   add("full-recompute", message("full recompute"), [](Case& c) { return recompute(c.plan, Mode::full); });
   for (const double bytes : {2.0, 4.0}) {
     add(bytes > 2 ? "gradients-fp32" : "gradients-16bit",

@@ -40,8 +40,7 @@ int advise_cases(const AdviseCommandOptions& options) {
   how.mean_tokens = read_flag("--mean-tokens", options.mean_tokens, config::Unit::count, "600", diagnostics);
   how.search.threads = threads_of(options);
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
+  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   if (scenario && how.deadline_seconds > 0) {
     for (const Case& c : scenario->cases) {
@@ -79,8 +78,7 @@ Command advise_command(CLI::App& program) {
       .add_option("--mean-tokens", options->mean_tokens,
                   "of a sample that is padded to seq_len: what packing would save")
       ->type_name("N");
-  add_scenario_options(parser, options->source,
-                       "scenario (YAML); its plan is left aside but for offload and order");
+  add_scenario_options(parser, options->source, "scenario (YAML); its plan is left aside but for offload and order");
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);

@@ -48,8 +48,8 @@ void keep_one(const Scenario& scenario, Diagnostics& diagnostics) {
   if (scenario.cases.size() == 1 || diagnostics.has_errors()) return;
   std::string names;
   for (const Case& c : scenario.cases) names += (names.empty() ? "" : ", ") + config::in_quotes(c.name);
-  diagnostics.error({}, fmt::format("there are {} cases; say with --case which one the log is of: {}",
-                                    scenario.cases.size(), names));
+  diagnostics.error(
+      {}, fmt::format("there are {} cases; say with --case which one the log is of: {}", scenario.cases.size(), names));
 }
 
 int diagnose_run(const DiagnoseOptions& options) {

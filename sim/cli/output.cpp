@@ -68,22 +68,29 @@ std::string_view variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What POSIX says decides over messages: the first of these variables that is set.
-std::string_view language_of_locale() {
+// What POSIX says decides over messages: the first of these variables that is set. Empty: none, or one not spoken here.
+std::string language_of_locale() {
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
-    if (!variable(name).empty()) return variable(name).starts_with("zh") ? "zh" : "en";
+    if (variable(name).empty()) continue;
+    for (const char* language : {"en", "zh"}) {
+      if (variable(name).starts_with(language)) return language;
+    }
+    break;
   }
-  return "en";
+  return "";
 }
 
 // Said in English if the catalogue is missing or wrong: a lack of words is no reason not to answer.
 report::Words words_of(const CommonOptions& options) {
-  const std::string language(options.language.empty() ? language_of_locale() : options.language);
-  if (language == "en") return {};
+  const std::string language = language_of(options);
+  if (language.empty() || language == "en") return {};
   Diagnostics diagnostics;
   const auto data = find_data(options, diagnostics);
-  const auto words =
-      data ? report::Words::load(fmt::format("{}/configs/text/{}.yaml", data->path, language), diagnostics) : std::nullopt;
+  std::optional<report::Words> words;
+  if (data) {
+    const std::string folder = data->path + "/configs/text/";
+    words = report::Words::load({folder + language + ".yaml", folder + "lessons-" + language + ".yaml"}, diagnostics);
+  }
   print(diagnostics, options.quiet);
   return words.value_or(report::Words{});
 }
@@ -101,6 +108,10 @@ int print_to_standard_output(const std::string& text) {
 }
 
 }  // namespace
+
+std::string language_of(const CommonOptions& options) {
+  return options.language.empty() ? language_of_locale() : options.language;
+}
 
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs) {
   std::erase_if(outputs, [](const Output& output) { return output.path.empty(); });

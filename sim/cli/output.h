@@ -19,6 +19,9 @@ struct Output {
   std::function<void(const Sink&)> stream = {};
 };
 
+// The language that --lang or the locale asks for; empty where neither does.
+std::string language_of(const CommonOptions& options);
+
 // Writes the files that were asked for, and the table to standard output unless another text goes there or the user
 // wants quiet. Every text that is not streamed is made and every file opened before anything is written, so that a path
 // that cannot be written leaves nothing behind. Returns the exit status.

@@ -100,7 +100,10 @@ int run(const RunOptions& options) {
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }},
                   {options.html,
-                   [&] { return page::run_page(report, *environment, *page_template, {options.command, FORETRAIN_VERSION}); }},
+                   [&] {
+                     return page::run_page(report, *environment, *page_template,
+                                           {options.command, FORETRAIN_VERSION, language_of(options)});
+                   }},
                   {options.trace, {}, [&](const Output::Sink& sink) { write_trace(report.cases, options, sink); }}});
 }
 

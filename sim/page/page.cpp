@@ -52,6 +52,18 @@ Json words_of(const config::Node& node, Diagnostics& diagnostics) {
   return words;
 }
 
+// Sentences of the answer, which are English in it, in the other languages of the page: {"zh": {ENGLISH: CHINESE}}.
+Json sentences(const report::RunReport& report, const report::Words& chinese) {
+  Json said = Json::object();
+  const auto add = [&](const Message& sentence) { said[sentence.english()] = chinese(sentence); };
+  add(report.verdict.because);
+  for (const CaseReport& r : report.cases) {
+    for (const Message& warning : r.warnings) add(warning);
+    for (const Message& assumption : r.subject.assumptions) add(assumption);
+  }
+  return {{"zh", std::move(said)}};
+}
+
 void put(std::string& html, std::string_view place, std::string_view text) {
   html.replace(html.find(place), place.size(), text);
 }
@@ -76,7 +88,9 @@ std::optional<Template> load_template(const DataFolder& data, Diagnostics& diagn
         config::parse_yaml_file(fmt::format("{}/configs/text/page-{}.yaml", data.path, language), diagnostics);
     if (catalogue) words[language] = words_of(*catalogue, diagnostics);
   }
-  if (diagnostics.has_errors()) return std::nullopt;
+  const auto chinese = report::Words::load({data.path + "/configs/text/zh.yaml"}, diagnostics);
+  if (!chinese || diagnostics.has_errors()) return std::nullopt;
+  page.chinese = *chinese;
   page.words = compact(words);
   return page;
 }
@@ -89,7 +103,11 @@ std::string run_page(const report::RunReport& report, const Environment& environ
   for (std::size_t i = 0; i < pictured; ++i) {
     cases.push_back(case_view(report.cases[i], environment, kMostSlices / pictured));
   }
-  answer["view"] = {{"command", origin.command}, {"version", origin.version}, {"cases", std::move(cases)}};
+  answer["view"] = {{"command", origin.command},
+                    {"version", origin.version},
+                    {"language", report::or_null(origin.language)},
+                    {"sentences", sentences(report, page.chinese)},
+                    {"cases", std::move(cases)}};
   std::string html = page.html;
   put(html, kWordsPlace, page.words);
   put(html, kAnswerPlace, compact(answer));

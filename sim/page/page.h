@@ -4,21 +4,24 @@
 #include <string>
 
 #include "sim/report/run_report.h"
+#include "sim/report/words.h"
 
 namespace foretrain::page {
 
-// The page as it was bundled (configs/page/report.html, made by tools/report-page) and its words in every language
-// (configs/text/page-*.yaml).
+// The page as it was bundled (configs/page/report.html, made by tools/report-page), its words in every language
+// (configs/text/page-*.yaml), and those of the sentences that an answer is made of (configs/text/zh.yaml).
 struct Template {
   std::string html;
   std::string words;  // JSON: {"en": {...}, "zh": {...}}
+  report::Words chinese;
 };
 // Reported if a file is missing, or is no page or catalogue.
 std::optional<Template> load_template(const DataFolder& data, Diagnostics& diagnostics);
 
-// How the answer came about; printed at the end of the page.
+// How the answer came about, printed at the end of the page, and the language it opens in: "en", "zh", or empty for
+// that of the browser. The reader may choose another.
 struct Origin {
-  std::string command, version;
+  std::string command, version, language = {};
 };
 
 // One page that needs nothing else: the JSON of the answer as `run --json` writes it, with `view` added to it, inside

@@ -271,8 +271,8 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
     return true;
   });
   if (mean_tokens > 0) {
-    all.push_back(
-        of_training("sequence-packing", message("sequence packing"), [mean_tokens](Case& c) { return pack(c, mean_tokens); }));
+    all.push_back(of_training("sequence-packing", message("sequence packing"),
+                              [mean_tokens](Case& c) { return pack(c, mean_tokens); }));
   }
   return all;
 }

@@ -178,7 +178,7 @@ class Renting {
     c.beaten = true;
     const RentCandidate& better = *beats(c);
     c.why_not = message("not simulated: at the peak of its GPUs it would still be slower and dearer than {}",
-                            offer(better).name);
+                        offer(better).name);
   }
 
   // Its tasks are not kept: there may be a hundred such reports.
@@ -229,8 +229,8 @@ class Renting {
     const double training = subject.train.tokens / report.tokens_per_second / 3600.0;
     settle(c, subject, training);
     if (!(c.time.total() < kMostHours)) {
-      c.why_not = message(
-          "it would not end: interruptions throw it back faster than it gets on, or it takes a thousand years");
+      c.why_not =
+          message("it would not end: interruptions throw it back faster than it gets on, or it takes a thousand years");
       return;
     }
     c.offloads = found.offloads;

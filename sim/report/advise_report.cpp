@@ -28,8 +28,8 @@ double saved(const Outcome& now, const Outcome& then) { return 1 - then.step_tim
 
 std::string sizes_table(const Advice& a, const Terminal& terminal) {
   const Words& words = terminal.words;
-  TextTable table({words("1 how many cards"), words("fits"), words("step"), words("tokens/s"), words("memory GiB"),
-                   words("job")});
+  TextTable table(
+      {words("1 how many cards"), words("fits"), words("step"), words("tokens/s"), words("memory GiB"), words("job")});
   table.align_left(1);
   for (std::size_t i = 0; i < a.sizes.size(); ++i) {
     const Advice::Size& size = a.sizes[i];
@@ -56,7 +56,8 @@ std::string sizes_table(const Advice& a, const Terminal& terminal) {
       text += wrapped("  " + words("{}: {}", size.gpus, describe_plan(answer->subject)), terminal.width, 4) + "\n";
     }
     if (size.changed) {
-      text += wrapped("  " + words("on {} it fits with: {}", size.gpus, listed(size.changes)), terminal.width, 4) + "\n";
+      text +=
+          wrapped("  " + words("on {} it fits with: {}", size.gpus, listed(size.changes)), terminal.width, 4) + "\n";
     }
     if (!size.why_not.empty()) {
       text += wrapped("  " + printable(words("{} GPUs: {}", size.gpus, size.why_not)), terminal.width, 4) + "\n";
@@ -145,8 +146,9 @@ Message advice_in_words(const Advice& a) {
     const Advice::Answer& all = *size.together;
     const std::string times =
         fmt::format("{:.2f}", answer.outcome.step_time.seconds() / all.outcome.step_time.seconds());
-    said = size.helpful.size() == 1 ? message("{}; {} makes it {} x faster at no cost", said, size.helpful.front(), times)
-                                    : message("{}; {} make it {} x faster at no cost", said, listed(size.helpful), times);
+    said = size.helpful.size() == 1
+               ? message("{}; {} makes it {} x faster at no cost", said, size.helpful.front(), times)
+               : message("{}; {} make it {} x faster at no cost", said, listed(size.helpful), times);
     if (all.seconds) said = message("{} ({})", said, span_of_time(*all.seconds));
   }
   return a.meets_deadline ? said : message("{}; the deadline is missed all the same", said);
@@ -158,7 +160,8 @@ std::string advice_table(const std::string& title, std::span<const Advice> cases
   for (const Advice& a : cases) {
     const Style style = a.recommended && a.meets_deadline ? Style::good : Style::bad;
     text += (text.empty() ? "" : "\n") +
-            styled(wrapped(printable(terminal.words("{}: {}", a.name, advice_in_words(a))), terminal.width, 2), style, terminal) +
+            styled(wrapped(printable(terminal.words("{}: {}", a.name, advice_in_words(a))), terminal.width, 2), style,
+                   terminal) +
             "\n\n";
     text += sizes_table(a, terminal) + free_table(a, terminal) + hardware_step(a, terminal);
   }

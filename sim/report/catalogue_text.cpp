@@ -53,7 +53,8 @@ std::string catalogue_table(const std::string& kind, const std::vector<Catalogue
     const std::string also = wrapped("    " + words("also {}", fmt::join(entry.aliases, ", ")), terminal.width, 4);
     text += styled(also, Style::faint, terminal) + "\n";
   }
-  return text + "\n" + words("{} {}; 'foretrain catalog {} NAME' shows one", entries.size(), words.term(kind), kind) + "\n";
+  return text + "\n" + words("{} {}; 'foretrain catalog {} NAME' shows one", entries.size(), words.term(kind), kind) +
+         "\n";
 }
 
 std::string catalogue_json(const std::string& kind, const std::vector<CatalogueEntry>& entries) {

@@ -124,8 +124,9 @@ std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
   if (judged.claim->tolerance > 0 && !judged.checks.empty()) {
     name = words("{} (ranges widened by {} %)", name, fmt::format("{:g}", 100 * judged.claim->tolerance));
   }
-  std::string text = fmt::format("{}  {}\n", styled(words.term(to_string(judged.verdict)), style_of(judged.verdict), terminal),
-                                 styled(printable(name), Style::faint, terminal));
+  std::string text =
+      fmt::format("{}  {}\n", styled(words.term(to_string(judged.verdict)), style_of(judged.verdict), terminal),
+                  styled(printable(name), Style::faint, terminal));
   text += wrapped("  " + judged.claim->says, terminal.width, 2) + "\n";
   std::vector<Row> rows;
   for (std::size_t i = 0; i < judged.checks.size(); ++i) {
@@ -133,7 +134,8 @@ std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
   }
   text += rows_text(rows, terminal);
   for (const Check& check : judged.claim->checks) {
-    if (!check.missed.empty()) text += wrapped("    " + words("known miss: {}", check.missed), terminal.width, 4) + "\n";
+    if (!check.missed.empty())
+      text += wrapped("    " + words("known miss: {}", check.missed), terminal.width, 4) + "\n";
   }
   const bool why_is_new = judged.checks.empty() || judged.verdict == ClaimVerdict::out_of_scope;
   if (const std::string why = words(because_of(judged)); why_is_new && !why.empty()) {
@@ -164,13 +166,15 @@ std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& te
       text += "\n" + claim_text(claim, terminal);
     } else {
       const Words& words = terminal.words;
-      open += wrapped("  " + words("{}: {}: {}", claim.claim->id, words.term(to_string(claim.verdict)), because_of(claim)),
-                      terminal.width, 4) +
-              "\n";
+      open +=
+          wrapped("  " + words("{}: {}: {}", claim.claim->id, words.term(to_string(claim.verdict)), because_of(claim)),
+                  terminal.width, 4) +
+          "\n";
     }
   }
   if (!open.empty())
-    text += "\n" + styled(terminal.words("not judged (--all shows them in full)"), Style::faint, terminal) + "\n" + open;
+    text +=
+        "\n" + styled(terminal.words("not judged (--all shows them in full)"), Style::faint, terminal) + "\n" + open;
   return text;
 }
 

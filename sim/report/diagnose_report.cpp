@@ -19,11 +19,17 @@ constexpr std::size_t kMostCauses = 8;
 std::string seconds(double s) { return duration(Time::from_seconds(s)); }
 
 Message in_words(LogFigure figure) {
-  const std::array<Message, kLogFigures> words = {
-      message("seconds an iteration"), message("step time"),        message("samples/s"),
-      message("tokens/s"),             message("tokens/s and GPU"), message("TFLOP/s and GPU"),
-      message("MFU"),                  message("forward passes"),   message("backward passes"),
-      message("rest of the step"),     message("memory allocated")};
+  const std::array<Message, kLogFigures> words = {message("seconds an iteration"),
+                                                  message("step time"),
+                                                  message("samples/s"),
+                                                  message("tokens/s"),
+                                                  message("tokens/s and GPU"),
+                                                  message("TFLOP/s and GPU"),
+                                                  message("MFU"),
+                                                  message("forward passes"),
+                                                  message("backward passes"),
+                                                  message("rest of the step"),
+                                                  message("memory allocated")};
   return words[static_cast<std::size_t>(figure)];
 }
 
@@ -50,12 +56,11 @@ Message speed_verdict(const Diagnosis& d) {
   const Message range = d.report.error_bar
                             ? message("nine in ten such runs take {} to {}", seconds(d.low_s), seconds(d.high_s))
                             : message("how far such predictions are off is not known");
-  const Message found =
-      message("a step takes {}, {} predicted ({}); {}", value_of(LogFigure::step_s, *d.step_s), seconds(step),
-                  signed_percent(ratio - 1), range);
+  const Message found = message("a step takes {}, {} predicted ({}); {}", value_of(LogFigure::step_s, *d.step_s),
+                                seconds(step), signed_percent(ratio - 1), range);
   if (d.finding == Finding::normal) return message("Normal: {}", found);
-  const Message off = d.finding == Finding::slow ? message("Too slow: {}", found)
-                                                 : message("Faster than it should be: {}", found);
+  const Message off =
+      d.finding == Finding::slow ? message("Too slow: {}", found) : message("Faster than it should be: {}", found);
   if (!d.most_off) return off;
   return message("{}; most off: {} with {} instead of {}", off, in_words(d.most_off->figure),
                  value_of(d.most_off->figure, d.most_off->measured),
@@ -66,10 +71,10 @@ Message memory_verdict(const Diagnosis& d) {
   const Outcome now = outcome_of(d.report);
   if (d.finding == Finding::fits_not) {
     return message("Out of memory, as simulated: {} GiB are needed, {} GiB are there", gib(now.needed),
-                       gib(d.report.capacity));
+                   gib(d.report.capacity));
   }
   return message("Out of memory, although it should fit: {} of {} GiB are needed as described", gib(now.needed),
-                     gib(d.report.capacity));
+                 gib(d.report.capacity));
 }
 
 Message verdict(const Diagnosis& d) {

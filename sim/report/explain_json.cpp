@@ -88,8 +88,10 @@ std::string figures_json(const std::string& title, std::span<const ExplainedFigu
     for (const FigureFormula& f : c.figures) {
       Json inputs = Json::array();
       for (const FigureFormula::Input& in : f.inputs) {
-        inputs.push_back(
-            {{"symbol", in.symbol}, {"value", in.value}, {"unit", or_null(in.unit)}, {"meaning", in.meaning.english()}});
+        inputs.push_back({{"symbol", in.symbol},
+                          {"value", in.value},
+                          {"unit", or_null(in.unit)},
+                          {"meaning", in.meaning.english()}});
       }
       figures.push_back({{"figure", f.figure},
                          {"formula", f.formula.english()},

@@ -29,10 +29,8 @@ std::string waterfall(const CaseReport& r, const Terminal& terminal) {
     const auto cause = static_cast<Cause>(i);
     const double share = share_of(r.breakdown[cause], r.step_time);
     if (r.breakdown[cause] == Time::zero()) continue;
-    table.add({{words(in_words(cause))},
-               {duration(r.breakdown[cause])},
-               {percent(share)},
-               {step_of_waterfall(from, share)}});
+    table.add(
+        {{words(in_words(cause))}, {duration(r.breakdown[cause])}, {percent(share)}, {step_of_waterfall(from, share)}});
     from += share;
   }
   table.add({{words("step")}, {duration(r.step_time)}, {"100.0 %"}, {""}});
@@ -133,8 +131,13 @@ std::string faster_hardware(const Explanation& e, const Terminal& terminal) {
                {percent(1.0 - f.twice_by_elasticity)}});
   }
   if (std::abs(e.report.elasticity->other) >= 5e-5) {
-    table.add(
-        {{words("what no rate shortens")}, {fmt::format("{:.4f}", e.report.elasticity->other)}, {""}, {""}, {""}, {""}, {""}});
+    table.add({{words("what no rate shortens")},
+               {fmt::format("{:.4f}", e.report.elasticity->other)},
+               {""},
+               {""},
+               {""},
+               {""},
+               {""}});
   }
   std::string text = "\n" + table.text(terminal);
   if (!nothing.empty()) {
@@ -197,8 +200,7 @@ std::string explain_table(const std::string& title, std::span<const Explanation>
   for (const Explanation& e : cases) {
     const CaseReport& r = e.report;
     text += (text.empty() ? "" : "\n") +
-            styled(wrapped(printable(terminal.words(headline(r))), terminal.width, 2), Style::bold, terminal) +
-            "\n";
+            styled(wrapped(printable(terminal.words(headline(r))), terminal.width, 2), Style::bold, terminal) + "\n";
     text += wrapped("  " + terminal.words(describe_plan(r.subject)), terminal.width, 4) + "\n";
     text += waterfall(r, terminal) + by_stage(r, terminal) + path(e, terminal) + faster_hardware(e, terminal) +
             other_software(e, terminal);
@@ -211,7 +213,8 @@ std::string figures_table(std::span<const ExplainedFigures> cases, const Termina
   for (const ExplainedFigures& c : cases) {
     text += (text.empty() ? "" : "\n") + styled(printable(c.name), Style::bold, terminal) + "\n";
     for (const FigureFormula& f : c.figures) {
-      text += fmt::format("{} = {} = {:.6g}{}{}\n", f.figure, terminal.words(f.formula), f.value, f.unit.empty() ? "" : " ", f.unit);
+      text += fmt::format("{} = {} = {:.6g}{}{}\n", f.figure, terminal.words(f.formula), f.value,
+                          f.unit.empty() ? "" : " ", f.unit);
       std::size_t widest = 0;
       for (const FigureFormula::Input& in : f.inputs) widest = std::max(widest, in.symbol.size());
       for (const FigureFormula::Input& in : f.inputs) {

@@ -81,15 +81,14 @@ class Formulas {
           (F + R) / T / n / P);
     }
     const double bubble = exact_seconds(r_.breakdown[Cause::bubble]);
-    add("bubble_fraction", "b / T", {{"b", bubble, "s", message("breakdown_s.bubble: the mean over all GPUs")}, in_.step},
-        bubble / T);
+    add("bubble_fraction", "b / T",
+        {{"b", bubble, "s", message("breakdown_s.bubble: the mean over all GPUs")}, in_.step}, bubble / T);
     if (r_.scaling_efficiency && *r_.scaling_efficiency > 0) {
       const double now = r_.tokens_per_second_per_gpu, base = now / *r_.scaling_efficiency;
       add("scaling_efficiency", "g / g0",
           {{"g", now, "1/s", std::string("tokens_per_s_per_gpu")},
            {"g0", base, "1/s",
-            message("the same on {} GPUs, the fewest of this kind on which the plan fits",
-                    r_.scaling_baseline_gpus)}},
+            message("the same on {} GPUs, the fewest of this kind on which the plan fits", r_.scaling_baseline_gpus)}},
           now / base);
     }
   }
@@ -99,7 +98,8 @@ class Formulas {
     if (c.train.peft.active()) return;  // adapters have matrices of their own
     const ForwardFlops forward = forward_flops(c.model, in_.batch.value * in_.sequence.value, c.train.seq_len);
     add("model_flops", message("3 (L + A + H): forward once, backward twice"),
-        {{"L", forward.layers.value, "FLOP", message("forward through the matrices of all layers: 2 a parameter and token")},
+        {{"L", forward.layers.value, "FLOP",
+          message("forward through the matrices of all layers: 2 a parameter and token")},
          {"A", forward.attention_core.value, "FLOP", message("forward through scores and values of attention")},
          {"H", forward.head.value, "FLOP", message("forward through the LM head")}},
         3.0 * (forward.layers + forward.attention_core + forward.head).value, "FLOP");
@@ -128,7 +128,8 @@ class Formulas {
   void add_memory() {
     if (r_.fullest >= r_.memory.size()) return;
     const StagePeak& peak = r_.memory[r_.fullest];
-    FigureFormula total{"memory.gpu_peak_bytes", message("sum of memory.parts at the worst moment of the step"), {}, 0, "bytes"};
+    FigureFormula total{
+        "memory.gpu_peak_bytes", message("sum of memory.parts at the worst moment of the step"), {}, 0, "bytes"};
     for (const auto& [name, bytes] : whole_bytes(peak).parts) {
       total.inputs.push_back({name, static_cast<double>(bytes), "bytes", "memory.parts." + name});
       total.value += static_cast<double>(bytes);
@@ -154,8 +155,7 @@ class Formulas {
           {parameters,
            {"b", each, "bytes", message("a parameter, as {} keeps them", c.software.name)},
            {"z", ranks, "",
-            ranks > 1 ? message("ranks that ZeRO-{} shards them over", c.plan.zero)
-                      : message("no ranks share them")}},
+            ranks > 1 ? message("ranks that ZeRO-{} shards them over", c.plan.zero) : message("no ranks share them")}},
           std::round(value), "bytes");
     };
     add_part("weights", bytes.weights, 3, peak.parts.weights);
@@ -167,7 +167,8 @@ class Formulas {
     const Case& c = r_.subject;
     const Input tokens_per_second{"v", r_.tokens_per_second, "1/s", std::string("tokens_per_s")};
     if (r_.hours) {
-      add("cost.hours", "N / (v 3600)", {{"N", c.train.tokens, "", message("tokens of the whole job")}, tokens_per_second},
+      add("cost.hours", "N / (v 3600)",
+          {{"N", c.train.tokens, "", message("tokens of the whole job")}, tokens_per_second},
           c.train.tokens / r_.tokens_per_second / 3600.0, "h");
     }
     if (!c.price) return;
@@ -176,7 +177,8 @@ class Formulas {
     const Input period{"p", p.period_hours(), "h", message("which is so long")};
     if (r_.cost && r_.hours) {
       const bool as_used = !p.whole_periods && p.terms.empty() && *r_.hours >= p.minimum_hours;
-      add("cost.amount", as_used ? Message(std::string("H m / p")) : message("the cheapest of the terms for H hours at m / p"),
+      add("cost.amount",
+          as_used ? Message(std::string("H m / p")) : message("the cheapest of the terms for H hours at m / p"),
           {{"H", *r_.hours, "h", std::string("cost.hours")}, price, period}, p.cost(*r_.hours).middle(), p.currency);
     }
     add("cost.per_billion_tokens", "1e9 / (v 3600) m / p", {tokens_per_second, price, period},

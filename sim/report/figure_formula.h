@@ -18,7 +18,7 @@ struct FigureFormula {
     Message meaning;
   };
   std::string figure;  // as in JSON: "mfu", "memory.parts.weights"
-  Message formula;  // a name where it is nothing but symbols
+  Message formula;     // a name where it is nothing but symbols
   std::vector<Input> inputs;
   double value = 0;  // what the formula gives for the inputs
   std::string unit;

@@ -17,22 +17,23 @@ std::string cell_text(const LessonFigure& shown, double value, const Words& word
 }
 
 std::string paragraph(const std::string& text, const Terminal& terminal) {
-  return wrapped(printable(text), terminal.width, 0) + "\n\n";
+  return wrapped(printable(terminal.words.text(text)), terminal.width, 0) + "\n\n";
 }
 
 // Cases down and figures across; or rows down and columns across, of the one figure.
 std::string step_table(const PerformedStep& performed, const Terminal& terminal) {
   const LessonStep& step = *performed.step;
   const bool grid = !step.columns.empty();
-  std::vector<std::string> header = {grid ? step.figures.front().name : ""};
-  for (const std::string& column : step.columns) header.push_back(column);
-  for (std::size_t i = 0; i < step.figures.size() && !grid; ++i) header.push_back(step.figures[i].name);
+  const Words& words = terminal.words;
+  std::vector<std::string> header = {grid ? words.text(step.figures.front().name) : ""};
+  for (const std::string& column : step.columns) header.push_back(words.text(column));
+  for (std::size_t i = 0; i < step.figures.size() && !grid; ++i) header.push_back(words.text(step.figures[i].name));
   TextTable table(header);
   for (std::size_t row = 0; row < step.rows.size(); ++row) {
-    std::vector<TextTable::Cell> cells = {{printable(step.rows[row])}};
+    std::vector<TextTable::Cell> cells = {{printable(words.text(step.rows[row]))}};
     for (std::size_t i = 0; i < step.width(); ++i) {
       const std::vector<double>& figures = performed.figures[row * step.width() + i];
-      for (std::size_t f = 0; f < figures.size(); ++f) cells.push_back({cell_text(step.figures[f], figures[f], terminal.words)});
+      for (std::size_t f = 0; f < figures.size(); ++f) cells.push_back({cell_text(step.figures[f], figures[f], words)});
     }
     table.add(std::move(cells));
   }
@@ -54,7 +55,8 @@ std::string measured_text(const PerformedLesson& performed, const Terminal& term
   const Lesson& lesson = *performed.lesson;
   if (lesson.measured.empty()) return "";
   const Words& words = terminal.words;
-  std::string text = styled(words("As measured"), Style::bold, terminal) + "\n" + paragraph(lesson.measured_text, terminal);
+  std::string text =
+      styled(words("As measured"), Style::bold, terminal) + "\n" + paragraph(lesson.measured_text, terminal);
   TextTable table({words("run"), words("of"), words("measured"), words("predicted"), words("error")});
   table.align_left(1);
   std::vector<std::string> sources;
@@ -68,7 +70,8 @@ std::string measured_text(const PerformedLesson& performed, const Terminal& term
                  {signed_percent(predicted / measured - 1)}});
     };
     if (const auto time = run.measured.step_time_s) {
-      add(words("step time"), *time, performed.predictions[i].step_time_s, [](double s) { return significant(s, 4) + " s"; });
+      add(words("step time"), *time, performed.predictions[i].step_time_s,
+          [](double s) { return significant(s, 4) + " s"; });
     }
     if (const auto memory = run.measured.memory_per_gpu) {
       add(words("memory"), memory->value, performed.predictions[i].memory_bytes,
@@ -93,7 +96,8 @@ Json step_json(const PerformedStep& performed) {
     json["cases"].push_back(std::move(one));
   }
   for (std::size_t i = 0; i < step.checks.size(); ++i) {
-    json["checks"].push_back({{"check", description_of(step.checks[i]).english()}, {"holds", performed.checks[i].holds}});
+    json["checks"].push_back(
+        {{"check", description_of(step.checks[i]).english()}, {"holds", performed.checks[i].holds}});
   }
   return json;
 }
@@ -102,10 +106,12 @@ Json step_json(const PerformedStep& performed) {
 
 std::string lesson_text(const PerformedLesson& performed, const Terminal& terminal) {
   const Lesson& lesson = *performed.lesson;
-  std::string text = styled(printable(lesson.title), Style::bold, terminal) + "\n\n" + paragraph(lesson.text, terminal);
+  std::string text = styled(printable(terminal.words.text(lesson.title)), Style::bold, terminal) + "\n\n" +
+                     paragraph(lesson.text, terminal);
   for (std::size_t i = 0; i < performed.steps.size(); ++i) {
     const LessonStep& step = *performed.steps[i].step;
-    text += styled(fmt::format("{}. {}", i + 1, printable(step.title)), Style::bold, terminal) + "\n";
+    text +=
+        styled(fmt::format("{}. {}", i + 1, printable(terminal.words.text(step.title))), Style::bold, terminal) + "\n";
     text += paragraph(step.text, terminal) + step_table(performed.steps[i], terminal) + "\n";
     text += checks_text(performed.steps[i], terminal);
   }
@@ -116,8 +122,9 @@ std::string lessons_text(std::span<const Lesson> lessons, const Terminal& termin
   TextTable table({terminal.words("lesson"), "", terminal.words("steps")});
   table.align_left(1);
   for (const Lesson& lesson : lessons) {
-    table.add(
-        {{printable(lesson.name), Style::bold}, {printable(lesson.title)}, {std::to_string(lesson.steps.size())}});
+    table.add({{printable(lesson.name), Style::bold},
+               {printable(terminal.words.text(lesson.title))},
+               {std::to_string(lesson.steps.size())}});
   }
   return table.text(terminal);
 }

@@ -49,7 +49,8 @@ Message counted(const LadderQuestion& q) {
   const Message serving = q.streams == 1 ? message("Serving 1 stream of {} tokens", q.context)
                                          : message("Serving {} streams of {} tokens", q.streams, q.context);
   return message(
-      "{}; training micro-batches of {} x {} tokens with recompute {} in {}. GB (1e9 bytes) on one GPU; + GB: of its host",
+      "{}; training micro-batches of {} x {} tokens with recompute {} in {}. GB (1e9 bytes) on one GPU; + GB: of its "
+      "host",
       serving, q.micro_batch, q.seq_len, q.recompute, q.software);
 }
 
@@ -59,8 +60,9 @@ std::string memory_table(const Ladder& ladder, const Terminal& terminal) {
   const Words& words = terminal.words;
   const std::vector<Column> shown = columns();
   const std::string parameters = fmt::format("{:.2f}", static_cast<double>(ladder.model.parameters()) / 1e9);
-  std::string text = styled(printable(words("{}, {}e9 parameters", ladder.model.name, parameters)), Style::bold, terminal) +
-                     "\n" + wrapped(printable(words(counted(ladder.question))), terminal.width, 2) + "\n\n";
+  std::string text =
+      styled(printable(words("{}, {}e9 parameters", ladder.model.name, parameters)), Style::bold, terminal) + "\n" +
+      wrapped(printable(words(counted(ladder.question))), terminal.width, 2) + "\n\n";
   std::vector<std::string> header = {words("use"), words("how")};
   for (const Column& column : shown) header.push_back(words(column.name));
   header.insert(header.end(), {words("in all"), words("smallest GPU")});

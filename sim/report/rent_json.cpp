@@ -38,12 +38,9 @@ Json time_json(const JobTime& time) {
 }
 
 Json candidate_json(const RentQuestion& question, const RentCandidate& c) {
-  Json json{{"offer", offer_json(question.offers[c.offer])},
-            {"machines", c.machines},
-            {"gpus", c.gpus > 0 ? Json(c.gpus) : Json(nullptr)},
-            {"fits", c.report.has_value()},
-            {"why_not", or_null(c.why_not.english())},
-            {"beaten", c.beaten}};
+  Json json{{"offer", offer_json(question.offers[c.offer])},     {"machines", c.machines},
+            {"gpus", c.gpus > 0 ? Json(c.gpus) : Json(nullptr)}, {"fits", c.report.has_value()},
+            {"why_not", or_null(c.why_not.english())},           {"beaten", c.beaten}};
   if (!c.report) return json;
   const CaseReport& r = *c.report;
   json["gpu"] = r.subject.cluster.gpu.name;

@@ -160,7 +160,8 @@ Message bought_line(const RentQuestion& question, const RentAnswer& answer, cons
                            ? message("pays after {} months around the clock, {} such jobs",
                                      either(b.months, rent_hours), grouped(std::ceil(bought.jobs)))
                            : message("does not pay at every price and rent");
-  const Message own = b.own_per_month > 0 ? Message(money(b.own_per_month)) : message("nothing (rent.ownership would say)");
+  const Message own =
+      b.own_per_month > 0 ? Message(money(b.own_per_month)) : message("nothing (rent.ownership would say)");
   return message("{} x {} for {} {}, {}, {}: {}; renting {} costs {} a month, owning {}", c.gpus / purchase.gpus,
                  purchase.name, either(b.cost, money), question.currency, in_words(purchase.quote.status),
                  purchase.quote.date, pays, rented(question, c), either(b.rent_per_month, money), own);
@@ -212,7 +213,8 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
     }
   }
   for (const auto& [what, said] : all) {
-    text += wrapped("  " + words("{}: {}", words.term(what), fmt::join(said, words("; or "))), terminal.width, 4) + "\n";
+    text +=
+        wrapped("  " + words("{}: {}", words.term(what), fmt::join(said, words("; or "))), terminal.width, 4) + "\n";
   }
   text += "  " + words("work: {} tokens", grouped(question.cases.front().train.tokens)) + "\n";
   for (const ExchangeRate& rate : question.exchange) {
@@ -222,9 +224,10 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
             "\n";
   }
   return text +
-         wrapped("  " + words("money: in the middle of a price's band and of the expected hours; months and years that are "
-                              "begun are paid whole"),
-                 terminal.width, 4) +
+         wrapped(
+             "  " + words("money: in the middle of a price's band and of the expected hours; months and years that are "
+                          "begun are paid whole"),
+             terminal.width, 4) +
          "\n";
 }
 
@@ -233,7 +236,8 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
 std::string rent_table(const RentQuestion& question, const RentAnswer& answer, const Terminal& terminal, bool every) {
   const Words& words = terminal.words;
   std::string text = styled(printable(question.title), Style::bold, terminal) + "\n\n";
-  text += styled(wrapped(printable(words(rent_verdict(question, answer))), terminal.width, 2), Style::good, terminal) + "\n";
+  text += styled(wrapped(printable(words(rent_verdict(question, answer))), terminal.width, 2), Style::good, terminal) +
+          "\n";
   const Message half = half_the_time(question, answer);
   if (!half.empty()) text += wrapped(printable(words(half)), terminal.width, 2) + "\n";
   const std::vector<std::size_t> shown = to_show(answer, every);
@@ -243,7 +247,8 @@ std::string rent_table(const RentQuestion& question, const RentAnswer& answer, c
     text += "\n" + candidates_table(question, answer, shown, terminal);
     const std::size_t hidden = static_cast<std::size_t>(simulated) - shown.size();
     Message legend = message(
-        "*: no other is both faster and cheaper. {} per 1e9 tokens of this job, and if the machine trained all the time",
+        "*: no other is both faster and cheaper. {} per 1e9 tokens of this job, and if the machine trained all the "
+        "time",
         question.currency);
     if (hidden > 0) legend = message("{}; {} more are simulated, --all shows them", legend, hidden);
     text += wrapped(words(legend), terminal.width, 3) + "\n";

@@ -19,12 +19,14 @@ Message in_money(double value, Band range, const std::string& currency) {
 }
 
 Message takes(const RentQuestion& question, const RentCandidate& c) {
-  return message("in {} for {}", in_hours(c.time.total(), c.hours), in_money(c.money, c.money_range, question.currency));
+  return message("in {} for {}", in_hours(c.time.total(), c.hours),
+                 in_money(c.money, c.money_range, question.currency));
 }
 
 // Precondition: a deadline or a budget.
 Message asked(const RentQuestion& question) {
-  const Message within = question.deadline_hours ? message("within {} h", rent_hours(*question.deadline_hours)) : Message();
+  const Message within =
+      question.deadline_hours ? message("within {} h", rent_hours(*question.deadline_hours)) : Message();
   if (!question.budget) return within;
   const Message spent = message("for at most {} {}", money(*question.budget), question.currency);
   return question.deadline_hours ? message("{} and {}", within, spent) : spent;
@@ -34,8 +36,8 @@ Message asked(const RentQuestion& question) {
 Message nothing_answers(const RentQuestion& question, const RentAnswer& answer) {
   if (!answer.fastest) return message("the job fits on none of the machines offered");
   const RentCandidate &fastest = answer.candidates[*answer.fastest], &cheapest = answer.candidates[*answer.cheapest];
-  const Message said = message("no offer finishes {}: the fastest is {}, {}", asked(question), rented(question, fastest),
-                               takes(question, fastest));
+  const Message said = message("no offer finishes {}: the fastest is {}, {}", asked(question),
+                               rented(question, fastest), takes(question, fastest));
   if (answer.fastest == answer.cheapest) return said;
   return message("{}; the cheapest is {}, {}", said, rented(question, cheapest), takes(question, cheapest));
 }

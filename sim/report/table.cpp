@@ -291,7 +291,7 @@ std::string understood(const RunReport& report, const Terminal& terminal) {
   for (std::size_t c = 0; c < all.size(); ++c) {
     std::string own;
     for (std::size_t part = 0; part < all[c].size(); ++part) {
-      if (!shared(part)) own += (own.empty() ? "" : "; ") + all[c][part];
+      if (!shared(part)) own += (own.empty() ? "" : words("; ")) + all[c][part];
     }
     if (!own.empty()) text += wrapped("  " + words("{}: {}", report.cases[c].name, own), terminal.width, 4) + "\n";
   }

@@ -29,8 +29,7 @@ std::string summary_text(const Validation& validation, const Terminal& terminal)
   if (validation.mape_of_sources && validation.sources.size() > 1) {
     lines.push_back(message("every source counted alike: mean error {}", percent(*validation.mape_of_sources)));
   }
-  if (a.memory_mape)
-    lines.push_back(message("memory ({} runs): mean error {}", a.memories, percent(*a.memory_mape)));
+  if (a.memory_mape) lines.push_back(message("memory ({} runs): mean error {}", a.memories, percent(*a.memory_mape)));
   if (a.oom_accuracy) {
     const Message right = message("fits or not: {} right", percent(*a.oom_accuracy));
     lines.push_back(a.oom_found ? message("{}; of {} runs out of memory {} were found", right, a.out_of_memory,
@@ -40,10 +39,9 @@ std::string summary_text(const Validation& validation, const Terminal& terminal)
   if (a.pairwise_order_accuracy) {
     const Message right = message("which of two runs of a source is faster: {} of {} pairs right",
                                   percent(*a.pairwise_order_accuracy), a.pairs);
-    lines.push_back(a.same_model_order_accuracy
-                        ? message("{}; {} of {} with the same model", right, percent(*a.same_model_order_accuracy),
-                                  a.same_model_pairs)
-                        : right);
+    lines.push_back(a.same_model_order_accuracy ? message("{}; {} of {} with the same model", right,
+                                                          percent(*a.same_model_order_accuracy), a.same_model_pairs)
+                                                : right);
   }
   std::string text;
   for (const Message& line : lines) text += wrapped(terminal.words(line), terminal.width, 2) + "\n";
@@ -148,8 +146,9 @@ std::string failures_text(const Validation& validation, const Terminal& terminal
   std::string text;
   for (const Comparison& c : validation.cases) {
     if (c.failure.empty()) continue;
-    text += styled(wrapped(terminal.words("{} failed: {}", c.name, c.failure), terminal.width, 2), Style::bad, terminal) +
-            "\n";
+    text +=
+        styled(wrapped(terminal.words("{} failed: {}", c.name, c.failure), terminal.width, 2), Style::bad, terminal) +
+        "\n";
   }
   return text;
 }

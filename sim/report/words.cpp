@@ -35,17 +35,14 @@ bool takes(const std::string& pattern, std::size_t count) {
   }
 }
 
-}  // namespace
-
-std::optional<Words> Words::load(const std::string& path, Diagnostics& diagnostics) {
+// Adds the entries of a file that the catalogue lacks.
+void read(const std::string& path, std::map<std::string, std::string, std::less<>>& catalogue,
+          Diagnostics& diagnostics) {
   const auto document = config::parse_yaml_file(path, diagnostics);
-  if (!document) return std::nullopt;
+  if (!document) return;
   if (!document->is_map()) {
-    diagnostics.error(document->position, "a catalogue is a map of English patterns to translated ones");
-    return std::nullopt;
+    return diagnostics.error(document->position, "a catalogue is a map of English patterns to translated ones");
   }
-  auto catalogue = std::make_shared<Catalogue>();
-  const int errors = diagnostics.error_count();
   for (const config::Node::Entry& entry : document->map()) {
     if (!entry.value.is_scalar()) {
       diagnostics.error(entry.value.position, "a translation is text");
@@ -53,9 +50,17 @@ std::optional<Words> Words::load(const std::string& path, Diagnostics& diagnosti
       diagnostics.error(entry.value.position, "the translation of " + config::in_quotes(entry.key) +
                                                   " has other places than it; each {} once, or {0}, {1} ... in any order");
     } else {
-      catalogue->emplace(entry.key, entry.value.scalar());
+      catalogue.emplace(entry.key, entry.value.scalar());
     }
   }
+}
+
+}  // namespace
+
+std::optional<Words> Words::load(const std::vector<std::string>& paths, Diagnostics& diagnostics) {
+  auto catalogue = std::make_shared<Catalogue>();
+  const int errors = diagnostics.error_count();
+  for (const std::string& path : paths) read(path, *catalogue, diagnostics);
   if (diagnostics.error_count() > errors) return std::nullopt;
   Words words;
   words.catalogue_ = std::move(catalogue);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/diagnostics.h"
 #include "sim/base/message.h"
@@ -16,9 +17,9 @@ namespace foretrain::report {
 class Words {
  public:
   Words() = default;
-  // A catalogue: a YAML map of English patterns to translated ones, whose places may come in another order (`{1}`, `{0}`).
-  // Reports entries whose places do not match.
-  static std::optional<Words> load(const std::string& path, Diagnostics& diagnostics);
+  // Catalogues: YAML maps of English patterns to translated ones, whose places may come in another order (`{1}`,
+  // `{0}`); an earlier catalogue goes before a later one. Reports entries whose places do not match.
+  static std::optional<Words> load(const std::vector<std::string>& paths, Diagnostics& diagnostics);
 
   std::string operator()(const Message& message) const;
   template <class... Arguments>
@@ -27,6 +28,8 @@ class Words {
   }
   // A word that is known by name only, such as "optimizer_states"; underscores read as spaces.
   std::string term(std::string_view name) const;
+  // A text of a data file, such as a lesson's. It has no places: braces are only braces.
+  std::string text(const std::string& english) const { return translated(english); }
 
  private:
   using Catalogue = std::map<std::string, std::string, std::less<>>;

@@ -125,8 +125,7 @@ class Lister {
     for (const Diagnostic& d : said.all()) {
       if (d.severity != Severity::error && d.severity != Severity::unsupported) continue;
       if (candidate.why_not.empty()) {
-        candidate.why_not =
-            d.severity == Severity::unsupported ? message("{} is not simulated", d.message) : d.message;
+        candidate.why_not = d.severity == Severity::unsupported ? message("{} is not simulated", d.message) : d.message;
       }
       if (said_.insert(to_string(d)).second) faults_.push_back(d);
     }

@@ -27,8 +27,8 @@ const LadderRow& row(const Ladder& ladder, const std::string& how) {
 
 // AdamW in mixed precision on one GPU.
 const LadderRow& full_row(const Ladder& ladder) {
-  const auto found =
-      std::find_if(ladder.rows.begin(), ladder.rows.end(), [](const LadderRow& r) { return r.how.english() == "AdamW"; });
+  const auto found = std::find_if(ladder.rows.begin(), ladder.rows.end(),
+                                  [](const LadderRow& r) { return r.how.english() == "AdamW"; });
   REQUIRE(found != ladder.rows.end());
   return *found;
 }

@@ -19,9 +19,9 @@ function check(holds, what) {
   console.error(`FAILED: ${what}`);
 }
 
-function page(scenario) {
-  const path = join(work, `${scenario.replace(/\W/g, "-")}.html`);
-  execFileSync(foretrain, ["run", scenario, "--quiet", "--html", path], {cwd: root});
+function page(scenario, ...options) {
+  const path = join(work, `${[scenario, ...options].join("-").replace(/\W/g, "-")}.html`);
+  execFileSync(foretrain, ["run", scenario, "--quiet", "--html", path, ...options], {cwd: root, env: {...process.env, LC_ALL: "C.UTF-8"}});
   return pathToFileURL(path).href;
 }
 
@@ -68,7 +68,7 @@ function inspect() {
     }
   }
   return {
-    title: document.title, heading: document.querySelector("h1").textContent, because: document.querySelector(".because").textContent === answer.verdict.because,
+    title: document.title, heading: document.querySelector("h1").textContent, because: document.querySelector(".because").textContent === (document.documentElement.lang === "en" ? answer.verdict.because : answer.view.sentences.zh[answer.verdict.because]),
     command: document.querySelector("footer code").textContent === answer.view.command, cells: cells.length, wrong, sections,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     ground: getComputedStyle(document.body).backgroundColor, language: document.documentElement.lang,
@@ -167,6 +167,22 @@ async function used(browser, url) {
   await tab.close();
 }
 
+// The language of --lang comes before the browser's, the reader's own choice before both; sentences of the program follow.
+async function spoken(browser) {
+  const file = join(work, "spoken.yaml");
+  writeFileSync(file, "cases: [{name: one, model: gpt-3-1.3b, cluster: {node: dgx-a100-80g}}]\n");
+  const tab = await browser.open(page(file, "--lang", "zh"), {width: 1440, language: "en"});
+  const language = () => tab.evaluate("() => [document.documentElement.lang, ...[...document.querySelectorAll('.because, .sentences li')].map((said) => said.textContent)]");
+  const [lang, because, ...rest] = await language();
+  check(lang === "zh-CN" && /每步/.test(because) && rest.length > 0 && rest.every((said) => /[\u4e00-\u9fff]/.test(said)), `opens in the language of --lang: ${because} ${rest}`);
+  await tab.evaluate("() => { const picker = document.querySelector('header select'); picker.value = 'en'; picker.dispatchEvent(new Event('change')); }");
+  await tab.settled();
+  const english = await language();
+  check(english[0] === "en" && english.every((said) => !/[\u4e00-\u9fff]/.test(said)), `and speaks English when asked: ${english}`);
+  check(tab.troubles.length === 0, `no trouble in two languages: ${tab.troubles}`);
+  await tab.close();
+}
+
 // Sections whose data other commands have: scaling curves, and prices.
 async function extended(browser) {
   const path = fileURLToPath(page("scenarios/8x40g-vs-4x80g.yaml"));
@@ -211,6 +227,7 @@ const late = setTimeout(() => {
 try {
   for (const [scenario, sections] of Object.entries(needed)) await looked(browser, page(scenario), scenario, sections);
   await used(browser, page("scenarios/8x40g-vs-4x80g.yaml"));
+  await spoken(browser);
   await extended(browser);
   await hostile(browser);
 } catch (error) {

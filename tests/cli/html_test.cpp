@@ -34,6 +34,16 @@ TEST_CASE("the page is the same for any number of threads, and may go to standar
   CHECK(without_command(one.out) == without_command(four.out));
 }
 
+TEST_CASE("the page opens in the language of --lang or of the locale, else in the browser's") {
+  const auto page = [](const std::string& option, const std::string& locale) {
+    return run_program("run " + kScenario + " --html - " + option, "LC_ALL=" + locale).out;
+  };
+  CHECK(contains(page("--lang zh", "en_US.UTF-8"), "\"language\":\"zh\""));
+  CHECK(contains(page("", "zh_CN.UTF-8"), "\"language\":\"zh\""));
+  CHECK(contains(page("", "en_US.UTF-8"), "\"language\":\"en\""));
+  CHECK(contains(page("", "C.UTF-8"), "\"language\":null"));
+}
+
 TEST_CASE("a page that cannot be written is wrong usage, and nothing else is written") {
   const Folder folder;
   const Outcome outcome = run_program("run " + kScenario + " --json '" + (folder / "a.json") + "' --html '" +

@@ -83,6 +83,19 @@ TEST_CASE("the page holds the answer as JSON has it, and what pictures need besi
   CHECK(!view["cases"][1]["topology"]["links"].empty());
 }
 
+TEST_CASE("what the program says is on the page in Chinese too, and the language it opens in") {
+  report::RunReport answer = answer_to("A question", {"one", "two"});
+  answer.verdict.because = message("{}: {}", "one", message("no case fits: {}", "</script>"));
+  answer.cases[1].warnings.push_back(message("train.seq_len is taken as {}", 2048));
+  const std::string html = run_page(answer, environment(), the_template(), {"", "", "zh"});
+  const json view = json::parse(block(html, "answer"))["view"];
+  CHECK(view["language"] == "zh");
+  CHECK(view["sentences"]["zh"][answer.verdict.because.english()] == "one：没有一个方案放得下：</script>");
+  CHECK(view["sentences"]["zh"]["train.seq_len is taken as 2048"] == "train.seq_len 取 2048");
+  CHECK(json::parse(block(run_page(answer, environment(), the_template(), {"", ""}), "answer"))["view"]["language"]
+            .is_null());
+}
+
 TEST_CASE("the page loads nothing from elsewhere") {
   const std::string html = run_page(answer_to("A question", {"one"}), environment(), the_template(), {"", ""});
   CHECK(html.starts_with("<!doctype html>"));

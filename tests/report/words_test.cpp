@@ -10,8 +10,10 @@
 #include <sstream>
 
 #include "sim/claims/claims.h"
+#include "sim/lessons/lesson.h"
 #include "sim/report/describe.h"
 #include "sim/report/terminal.h"
+#include "tests/support/files.h"
 
 using namespace foretrain;
 using report::Words;
@@ -22,7 +24,8 @@ const std::string kRoot = FORETRAIN_SOURCE_DIR;
 
 Words chinese() {
   Diagnostics diagnostics;
-  const auto words = Words::load(kRoot + "/configs/text/zh.yaml", diagnostics);
+  const auto words =
+      Words::load({kRoot + "/configs/text/zh.yaml", kRoot + "/configs/text/lessons-zh.yaml"}, diagnostics);
   for (const Diagnostic& d : diagnostics.all()) MESSAGE(to_string(d));
   REQUIRE(words);
   return *words;
@@ -57,7 +60,7 @@ Words of(const std::string& yaml) {
   const auto path = std::filesystem::temp_directory_path() / "foretrain-words.yaml";
   std::ofstream(path) << yaml;
   Diagnostics diagnostics;
-  const auto words = Words::load(path.string(), diagnostics);
+  const auto words = Words::load({path.string()}, diagnostics);
   std::filesystem::remove(path);
   std::string said;
   for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
@@ -90,6 +93,44 @@ TEST_CASE("names that tables show have a Chinese translation") {
     is_translated(report::name_of(confidence));
   }
   for (const char* kind : {"models", "gpus", "nodes", "fabrics", "software", "offers"}) is_translated(kind);
+}
+
+TEST_CASE("everything that lessons say has a Chinese translation, and no translation is left over") {
+  const DataFolder data{kRoot};
+  std::set<std::string> said;
+  for (const std::string& name : lesson_names(data)) {
+    Diagnostics diagnostics;
+    const auto lesson = load_lesson(lesson_path(data, name), data, diagnostics);
+    REQUIRE(lesson);
+    said.insert({lesson->title, lesson->text, lesson->measured_text});
+    for (const LessonStep& step : lesson->steps) {
+      said.insert({step.title, step.text});
+      said.insert(step.rows.begin(), step.rows.end());
+      said.insert(step.columns.begin(), step.columns.end());
+      for (const LessonFigure& figure : step.figures) said.insert(figure.name);
+    }
+  }
+  const std::string all = read(kRoot + "/configs/text/zh.yaml"),
+                    lessons = read(kRoot + "/configs/text/lessons-zh.yaml");
+  for (const std::string& text : said) {
+    CHECK_MESSAGE((all + lessons).find("\n\"" + text + "\": ") != std::string::npos, "no translation of: " << text);
+  }
+  const std::regex entry(R"re(\n"([^"]+)": )re");
+  for (std::sregex_iterator at(lessons.begin(), lessons.end(), entry), end; at != end; ++at) {
+    CHECK_MESSAGE(said.contains((*at)[1]), "no lesson says: " << std::string((*at)[1]));
+  }
+}
+
+TEST_CASE("an earlier catalogue goes before a later one; texts of data files have no places") {
+  const testing::Folder folder;
+  testing::write_file(folder / "a.yaml", "\"one\": \"一\"\n");
+  testing::write_file(folder / "b.yaml", "\"one\": \"壹\"\n\"two\": \"二\"\n");
+  Diagnostics diagnostics;
+  const auto words = Words::load({folder / "a.yaml", folder / "b.yaml"}, diagnostics);
+  REQUIRE(words);
+  CHECK((*words)("one") == "一");
+  CHECK(words->text("two") == "二");
+  CHECK(words->text("{0} {") == "{0} {");
 }
 
 TEST_CASE("a translation may order its places anew, and messages nest") {

@@ -8,7 +8,8 @@ const words = data("words");
 export const state = {language: "en", theme: "", case: 0, metric: "", shares: false};
 
 const languages = Object.keys(words);
-state.language = languages.find((language) => (navigator.language ?? "").toLowerCase().startsWith(language)) ?? "en";
+const asked = answer.view.language ?? (navigator.language ?? "").toLowerCase();
+state.language = languages.find((language) => asked.startsWith(language)) ?? "en";
 const winner = answer.cases.findIndex((one) => one.name === answer.verdict.winner);
 state.case = Math.max(0, winner);
 
@@ -28,6 +29,9 @@ export function named(group, name) {
   const text = words[state.language]?.[group]?.[name];
   return typeof text === "string" ? text : name.replaceAll("_", " ");
 }
+
+// A sentence that the program made.
+export const said = (sentence) => answer.view.sentences[state.language]?.[sentence] ?? sentence;
 
 export const selected = () => answer.cases[state.case];
 export const view = () => answer.view.cases[state.case];

@@ -2,7 +2,7 @@
 import {h} from "./dom.js";
 import * as f from "./format.js";
 import {note, section} from "./plot.js";
-import {answer, named, selected, several, state, t} from "./state.js";
+import {answer, named, said, selected, several, state, t} from "./state.js";
 import {cell, table} from "./table.js";
 
 const figure = (name, text, more) => h("div", {class: "figure"}, h("dt", {}, name), h("dd", {}, text, more && h("small", {}, more)));
@@ -25,7 +25,7 @@ export function verdict() {
   if (typeof its.likelihood === "number") facts.push(t("verdict.likelihood", {share: f.percent(its.likelihood, 0)}));
   return h("section", {id: "verdict", class: good ? "verdict" : "verdict bad", "aria-labelledby": "question"},
     h("h1", {id: "question"}, answer.title || t("ui.untitled")),
-    h("p", {class: "because"}, its.because),
+    h("p", {class: "because"}, said(its.because)),
     facts.length > 0 && h("p", {class: "facts"}, facts.join(" · ")),
     h("div", {class: "winner"}, several ? t("verdict.figures", {name: one.name}) : one.name),
     h("dl", {class: "figures"}, figures));
@@ -79,9 +79,9 @@ export function understood() {
 
 // Sentences of the cases, each once, with the cases it is about unless that is all of them.
 function sentences(of) {
-  const said = new Map();
-  for (const one of answer.cases) for (const sentence of of(one)) said.set(sentence, [...(said.get(sentence) ?? []), one.name]);
-  return [...said].map(([sentence, names]) => h("li", {}, sentence, names.length < answer.cases.length && h("small", {}, ` (${[...new Set(names)].join(", ")})`)));
+  const about = new Map();
+  for (const one of answer.cases) for (const sentence of of(one)) about.set(sentence, [...(about.get(sentence) ?? []), one.name]);
+  return [...about].map(([sentence, names]) => h("li", {}, said(sentence), names.length < answer.cases.length && h("small", {}, ` (${[...new Set(names)].join(", ")})`)));
 }
 
 export function assumptions() {
