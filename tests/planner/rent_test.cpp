@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tests/support/cases.h"
+#include "tests/support/effort.h"
 
 using namespace foretrain;
 using foretrain::testing::data_folder;
@@ -64,7 +65,7 @@ std::vector<std::string> random_offers(std::mt19937& random) {
 TEST_CASE("the front holds all that no other is both faster and cheaper than, and no bound exceeds the simulation") {
   std::mt19937 random(3);
   int beaten = 0;
-  for (int problem = 0; problem < 6; ++problem) {
+  for (int problem = 0; problem < (foretrain::testing::kSanitized ? 1 : 6); ++problem) {
     const auto offers = random_offers(random);
     const RentQuestion question = question_of(question_text(offers));
     const RentAnswer answer = rent(question, environment(), {});
@@ -102,7 +103,7 @@ TEST_CASE("the front holds all that no other is both faster and cheaper than, an
 
 TEST_CASE("half the deadline is never cheaper, more budget never slower, a cheaper offer never dearer") {
   std::mt19937 random(5);
-  for (int problem = 0; problem < 6; ++problem) {
+  for (int problem = 0; problem < (foretrain::testing::kSanitized ? 1 : 6); ++problem) {
     auto offers = random_offers(random);
     const auto ask = [&](const std::string& more) { return answer_to(question_text(offers, more)); };
     const RentAnswer free = ask("");
