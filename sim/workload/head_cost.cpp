@@ -84,14 +84,8 @@ void add_statistics(BlockPass& block, const KernelList& scores, double tokens) {
   block.steps.push_back({{}, statistic});
 }
 
-// All logits at a time. A third of the loss traffic is forward, two thirds backward (cross entropy reads the logits
-// once, then rewrites them as their gradient).
-BlockPass whole_loss(const Case& c, const RankShape& s, Pass pass) {
-  const bool forward = pass == Pass::forward;
-  KernelList list = forward ? head_product(c, s, s.tokens, Product::scores) : head_gradients(c, s, s.tokens, pass);
-  list += dequantised_head(c, pass);
-  const double logits = s.tokens * static_cast<double>(head_of(c).n), share = forward ? 1.0 / 3.0 : 2.0 / 3.0;
-  list += cross_entropy(c, share * c.software.loss_bytes_per_logit * logits, forward ? 6 : 4);
+// The kernels of a pass over all tokens at a time, with what the tensor-parallel ranks exchange for it.
+BlockPass over_all_tokens(const Case& c, const RankShape& s, const KernelList& list, bool forward) {
   BlockPass block;
   if (c.plan.tp == 1) {
     block.steps.push_back({list, {}});
@@ -102,6 +96,17 @@ BlockPass whole_loss(const Case& c, const RankShape& s, Pass pass) {
     block.steps.push_back({list, sums_gradient(c, s)});
   }
   return block;
+}
+
+// All logits at a time. A third of the loss traffic is forward, two thirds backward (cross entropy reads the logits
+// once, then rewrites them as their gradient).
+BlockPass whole_loss(const Case& c, const RankShape& s, Pass pass) {
+  const bool forward = pass == Pass::forward;
+  KernelList list = forward ? head_product(c, s, s.tokens, Product::scores) : head_gradients(c, s, s.tokens, pass);
+  list += dequantised_head(c, pass);
+  const double logits = s.tokens * static_cast<double>(head_of(c).n), share = forward ? 1.0 / 3.0 : 2.0 / 3.0;
+  list += cross_entropy(c, share * c.software.loss_bytes_per_logit * logits, forward ? 6 : 4);
+  return over_all_tokens(c, s, list, forward);
 }
 
 // Part by part: scores, loss and every gradient in the forward pass. A part's loss reads its logits twice and writes
@@ -138,16 +143,7 @@ BlockPass fused_loss(const Case& c, const RankShape& s, Pass pass) {
   const bool forward = pass == Pass::forward;
   KernelList list = head_product(c, s, s.tokens, Product::scores) + dequantised_head(c, pass);
   if (!forward) list += head_gradients(c, s, s.tokens, Pass::backward);
-  BlockPass block;
-  if (c.plan.tp == 1) {
-    block.steps.push_back({list, {}});
-  } else if (forward) {
-    if (c.plan.sequence_parallel) block.steps.push_back(gathers_input(c, s));
-    add_statistics(block, list, s.tokens);
-  } else {
-    block.steps.push_back({list, sums_gradient(c, s)});
-  }
-  return block;
+  return over_all_tokens(c, s, list, forward);
 }
 
 }  // namespace

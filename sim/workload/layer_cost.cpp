@@ -74,14 +74,13 @@ Bytes hidden_tensor(const Case& c, const RankShape& s) {
 
 KernelList linear_pass(const Case& c, const RankShape& s, const Projection& p, double tokens, Pass pass,
                        const std::vector<Projection>& adapters) {
-  const KernelList of_weight{p.name, "weight gradient",
-                             pass == Pass::forward ? KernelTime{} : weight_gradient(c, s.matmul, tokens, p)};
-  if (pass == Pass::weight_gradient) return of_weight;
+  const auto of_weight = [&] { return KernelList{p.name, "weight gradient", weight_gradient(c, s.matmul, tokens, p)}; };
+  if (pass == Pass::weight_gradient) return of_weight();
   const bool forward = pass == Pass::forward;
   const Pass way = forward ? Pass::forward : Pass::backward;
   KernelList list = forward ? KernelList{p.name, "gemm", forward_product(c, s.matmul, tokens, p)}
                             : KernelList{p.name, "input gradient", input_gradient(c, s.matmul, tokens, p)};
-  if (pass == Pass::backward && !c.train.peft.active()) list += of_weight;
+  if (pass == Pass::backward && !c.train.peft.active()) list += of_weight();
   list += {p.name, "dequantise", dequantise_time(c, p, way)};
   list += {p.name, "adapters", adapters_time(c, tokens, adapters, way)};
   if (s.matmul == Precision::fp8 && p.n > 0) {
