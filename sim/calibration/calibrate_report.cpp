@@ -31,7 +31,7 @@ std::string joined(const std::vector<double>& values) {
   return fmt::format("{}", fmt::join(texts, "/"));
 }
 
-std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+std::string percent_of(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 bool shared_by_all(const CalibratedFigure& figure) {
   return figure.name == "kernel_floor_us" || figure.name == "elementwise_floor_us";
@@ -60,8 +60,8 @@ std::vector<Row> rows_of(const Calibration& calibration, bool every) {
       if (f.quality) {
         row.rows = std::to_string(f.quality->rows);
         row.condition = to_string(f.quality->condition);
-        row.median = percent(f.quality->median_error);
-        row.p90 = percent(f.quality->p90_error);
+        row.median = percent_of(f.quality->median_error);
+        row.p90 = percent_of(f.quality->p90_error);
         row.without =
             fmt::format("{}{}", fmt::join(f.quality->without_data, "; "), f.quality->at_bound ? " (at bound)" : "");
       }
@@ -75,14 +75,14 @@ std::string classes_table(const CollectiveFit& fit) {
   std::string text = fmt::format(
       "\nCollectives: {} points of {} runs; error mean and median {} and {} as given, {} and {} as written, {} and {}\n"
       "with all constants fitted together, {} and {} for a kind of machine that the fit has not seen:\n",
-      fit.points, fit.runs, percent(fit.given.mean), percent(fit.given.median), percent(fit.written.mean),
-      percent(fit.written.median), percent(fit.fitted.mean), percent(fit.fitted.median), percent(fit.left_out.mean),
-      percent(fit.left_out.median));
+      fit.points, fit.runs, percent_of(fit.given.mean), percent_of(fit.given.median), percent_of(fit.written.mean),
+      percent_of(fit.written.median), percent_of(fit.fitted.mean), percent_of(fit.fitted.median), percent_of(fit.left_out.mean),
+      percent_of(fit.left_out.median));
   text += fmt::format("  {:<34}{:>6}{:>8}{:>10}{:>10}{:>10}\n", "kind of machine", "runs", "points", "given", "fitted",
                       "unseen");
   for (const CollectiveFit::Class& c : fit.classes) {
-    text += fmt::format("  {:<34}{:>6}{:>8}{:>10}{:>10}{:>10}\n", c.name, c.runs, c.points, percent(c.given),
-                        percent(c.fitted), percent(c.left_out));
+    text += fmt::format("  {:<34}{:>6}{:>8}{:>10}{:>10}{:>10}\n", c.name, c.runs, c.points, percent_of(c.given),
+                        percent_of(c.fitted), percent_of(c.left_out));
   }
   return text;
 }

@@ -7,7 +7,6 @@
 namespace foretrain {
 namespace {
 
-using Model = CollectiveModel;
 using C = CollectiveConstants;
 using R = LinkRates;
 
@@ -16,47 +15,47 @@ constexpr int kGenerations = 10;
 
 class Places {
  public:
-  explicit Places(const Model& model) : model_(model) {}
+  explicit Places(const CollectiveModel& model) : model_(model) {}
 
   void add(std::string name, double C::*member) {
-    list_.push_back({"collectives." + std::move(name), [member](Model& m) -> double& { return m.constants.*member; }});
+    list_.push_back({"collectives." + std::move(name), [member](CollectiveModel& m) -> double& { return m.constants.*member; }});
   }
   void add(std::string name, Bytes C::*member, double unit) {
     list_.push_back({"collectives." + std::move(name),
-                     [member](Model& m) -> double& { return (m.constants.*member).value; }, unit});
+                     [member](CollectiveModel& m) -> double& { return (m.constants.*member).value; }, unit});
   }
   void add(std::string name, double R::*member) {
-    list_.push_back({"links." + std::move(name), [member](Model& m) -> double& { return m.rates.*member; }});
+    list_.push_back({"links." + std::move(name), [member](CollectiveModel& m) -> double& { return m.rates.*member; }});
   }
   void add(const std::string& name, ByGeneration C::*member) {
-    by_generation("collectives." + name, 1.0, [member](Model& m) -> ByGeneration& { return m.constants.*member; });
+    by_generation("collectives." + name, 1.0, [member](CollectiveModel& m) -> ByGeneration& { return m.constants.*member; });
   }
   void add(const std::string& name, ByGeneration R::*member, double unit) {
-    by_generation("links." + name, unit, [member](Model& m) -> ByGeneration& { return m.rates.*member; });
+    by_generation("links." + name, unit, [member](CollectiveModel& m) -> ByGeneration& { return m.rates.*member; });
   }
   void add(const std::string& name, NetworkLatency C::*network) {
     list_.push_back({"collectives.networks." + name + ".latency",
-                     [network](Model& m) -> double& { return (m.constants.*network).latency_us; }});
+                     [network](CollectiveModel& m) -> double& { return (m.constants.*network).latency_us; }});
     list_.push_back({"collectives.networks." + name + ".hop",
-                     [network](Model& m) -> double& { return (m.constants.*network).hop_us; }});
+                     [network](CollectiveModel& m) -> double& { return (m.constants.*network).hop_us; }});
   }
   void add_node_limit() {
     list_.push_back({"links.nic.ethernet_node_limit",
-                     [](Model& m) -> double& { return m.rates.ethernet_node_limit.value; }, kGiga});
+                     [](CollectiveModel& m) -> double& { return m.rates.ethernet_node_limit.value; }, kGiga});
   }
   std::vector<CollectivePlace> take() { return std::move(list_); }
 
  private:
-  void by_generation(const std::string& name, double unit, const std::function<ByGeneration&(Model&)>& values) {
-    Model copy = model_;
+  void by_generation(const std::string& name, double unit, const std::function<ByGeneration&(CollectiveModel&)>& values) {
+    CollectiveModel copy = model_;
     for (int g = 0; g < kGenerations; ++g) {
       if (values(copy).own(g) == nullptr) continue;
       list_.push_back(
-          {fmt::format("{}.gen{}", name, g), [values, g](Model& m) -> double& { return *values(m).own(g); }, unit});
+          {fmt::format("{}.gen{}", name, g), [values, g](CollectiveModel& m) -> double& { return *values(m).own(g); }, unit});
     }
   }
 
-  const Model& model_;
+  const CollectiveModel& model_;
   std::vector<CollectivePlace> list_;
 };
 

@@ -89,7 +89,7 @@ struct Weighted {
 };
 
 // Quantile of sorted values; each sits in the middle of its weight, and between two it is linear.
-double quantile(std::span<const Weighted> sorted, double share) {
+double weighted_quantile(std::span<const Weighted> sorted, double share) {
   double total = 0;
   for (const Weighted& w : sorted) total += w.weight;
   double before = 0, last_place = 0, last_value = sorted.front().value;
@@ -219,8 +219,8 @@ std::optional<Neighbourhood> neighbourhood(const RunTraits& run, std::span<const
   }
   result.mean_distance /= total;
   sort_by_value(errors);
-  result.low = quantile(errors, kLowTail);
-  result.high = quantile(errors, kHighTail);
+  result.low = weighted_quantile(errors, kLowTail);
+  result.high = weighted_quantile(errors, kHighTail);
   return result;
 }
 
@@ -252,7 +252,7 @@ ErrorModel fit_error_model(std::span<const Residual> residuals) {
       model.widening = kept_up(w.value);
       if (covered >= kCovered * total) break;
     }
-    model.tested_distance = kept(quantile(nearest, 0.95));
+    model.tested_distance = kept(weighted_quantile(nearest, 0.95));
   }
   if (const PairFit pairs = fit_pairs(residuals); !pairs.empty()) {
     model.pair_variance = kept(pairs.at_zero());

@@ -81,7 +81,7 @@ std::string take(std::string_view text, const char* column, Integer& value) {
   return good ? "" : fmt::format("must be a whole number from {} to {}", least, kMost);
 }
 
-std::vector<std::string_view> split(std::string_view line) {
+std::vector<std::string_view> cells_of(std::string_view line) {
   std::vector<std::string_view> cells;
   for (std::size_t start = 0;;) {
     const std::size_t comma = std::min(line.find(',', start), line.size());
@@ -142,7 +142,7 @@ class ResidualReader {
   }
 
   void row(std::string_view text) {
-    const std::vector<std::string_view> cells = split(text);
+    const std::vector<std::string_view> cells = cells_of(text);
     Residual row;
     std::size_t next = 0;
     for_each_column(row, [&](const char* column, auto& value) {

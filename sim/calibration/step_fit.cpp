@@ -20,7 +20,7 @@ namespace {
 // container releases of one plan).
 constexpr double kSourceSpread = 0.06;
 // Beyond this a residual counts linearly (Huber): a run that is 15 % off is not explained by factors of this kind.
-constexpr double kHuber = 0.15;
+constexpr double kLinearBeyond = 0.15;
 
 std::optional<AttentionKernel> flash_kernel(std::string_view name) {
   for (const AttentionKernel kernel : kFlashKernels) {
@@ -149,16 +149,16 @@ struct Linear {
 
 Linear linearised(const std::vector<StepObservation>& observations, const Environment& environment, const StepFit& fit,
                   int threads) {
-  constexpr double kStep = 0.02;
+  constexpr double kNudge = 0.02;
   Linear linear{residuals(observations, environment, fit.factors, threads), {}};
   linear.derivatives.resize(observations.size());
   parallel_for(observations.size(), threads, [&](std::size_t i) {
     for (std::size_t j = 0; j < fit.fitted.size(); ++j) {
       if (!concerns(fit.fitted[j], observations[i].subject)) continue;
       StepFactors moved = fit.factors;
-      slot(moved, fit.fitted[j]) *= std::exp(kStep);
+      slot(moved, fit.fitted[j]) *= std::exp(kNudge);
       const double change = log_ratio(observations[i], environment, moved) - linear.residuals[i];
-      linear.derivatives[i].emplace_back(index(j), change / kStep);
+      linear.derivatives[i].emplace_back(index(j), change / kNudge);
     }
   });
   return linear;
@@ -176,7 +176,7 @@ Eigen::VectorXd step_from(const std::vector<StepObservation>& observations, cons
     if (!without.empty() && observations[i].source == without) continue;
     double r = linear.residuals[i];
     for (const auto& [j, d] : linear.derivatives[i]) r += d * (x(j) - at(j));
-    const double huber = std::min(1.0, kHuber / std::max(std::abs(r), 1e-12));
+    const double huber = std::min(1.0, kLinearBeyond / std::max(std::abs(r), 1e-12));
     const double weight = huber / (kSourceSpread * kSourceSpread * rows.at(observations[i].source));
     for (const auto& [j, dj] : linear.derivatives[i]) {
       gradient(j) += weight * dj * r;

@@ -96,6 +96,12 @@ const Node* MapReader::node(std::string_view key) {
   return node_->find(key);
 }
 
+const Node& MapReader::child(std::string_view key) {
+  static const Node kAbsent{};
+  const Node* found = node(key);
+  return found != nullptr ? *found : kAbsent;
+}
+
 bool MapReader::has(std::string_view key) { return node(key) != nullptr; }
 
 SourcePosition MapReader::position() const { return node_->position; }

@@ -49,6 +49,7 @@ class MapReader {
 
   bool has(std::string_view key);                          // also marks the key as known
   const Node* node(std::string_view key);                  // any value, or nullptr if absent; marks the key as known
+  const Node& child(std::string_view key);                 // the same; an empty node if absent
   SourcePosition position() const;                         // of the map itself
   SourcePosition position_of(std::string_view key) const;  // of a key's value; of the map if absent
 

@@ -14,7 +14,7 @@ struct Members {
   std::vector<int> nics;      // ascending
 };
 
-std::vector<Members> by_node(const Cluster& cluster, std::span<const int> sorted) {
+std::vector<Members> members_by_node(const Cluster& cluster, std::span<const int> sorted) {
   std::vector<Members> nodes;
   for (std::size_t first = 0; first < sorted.size();) {
     std::size_t last = first;
@@ -75,7 +75,7 @@ void add_fabric(SummedLoads& loads, const Cluster& cluster, const std::vector<Me
 
 std::vector<LinkLoad> ring_loads(const Cluster& cluster, std::span<const int> sorted) {
   SummedLoads loads;
-  const std::vector<Members> nodes = by_node(cluster, sorted);
+  const std::vector<Members> nodes = members_by_node(cluster, sorted);
   if (nodes.size() == 1) {
     loads.add(cluster.ring_within_node(sorted), 1.0);
     return std::move(loads).sum();
@@ -91,7 +91,7 @@ std::vector<LinkLoad> ring_loads(const Cluster& cluster, std::span<const int> so
 
 std::vector<LinkLoad> tree_loads(const Cluster& cluster, std::span<const int> sorted) {
   SummedLoads loads;
-  const std::vector<Members> nodes = by_node(cluster, sorted);
+  const std::vector<Members> nodes = members_by_node(cluster, sorted);
   const double amount = nodes.size() == 2 ? 1.0 : 2.0;
   for (const Members& node : nodes) {
     const auto g = static_cast<double>(node.gpus.size());
@@ -136,7 +136,7 @@ GroupShape shape_of(const Cluster& cluster, std::span<const int> gpus) {
   shape.ranks = static_cast<int>(gpus.size());
   shape.ring_intra = shape.ring_network = shape.pcie_rate = shape.nic_rate = {kUnbounded};
   const std::vector<int> sorted = ascending(gpus);
-  const std::vector<Members> nodes = by_node(cluster, sorted);
+  const std::vector<Members> nodes = members_by_node(cluster, sorted);
   shape.nodes = static_cast<int>(nodes.size());
   std::size_t fewest_nics = nodes.empty() ? 0 : nodes.front().nics.size();
   for (const Members& node : nodes) {

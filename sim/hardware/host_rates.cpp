@@ -9,20 +9,14 @@ namespace {
 
 constexpr config::Range kBytes{1.0, 1e9};
 constexpr config::Range kNanoseconds{1e-3, 1e6};
-constexpr config::Range kFraction{1e-3, 1.0};
-
-const config::Node& section(config::MapReader& parent, std::string_view key) {
-  static const config::Node kAbsent{};
-  const config::Node* node = parent.node(key);
-  return node != nullptr ? *node : kAbsent;
-}
+constexpr config::Range kOfDram{1e-3, 1.0};
 
 HostRates::Adam read_adam(config::MapReader& parent, std::string_view key, Diagnostics& diagnostics) {
-  config::MapReader map(section(parent, key), diagnostics, std::string(key));
+  config::MapReader map(parent.child(key), diagnostics, std::string(key));
   HostRates::Adam adam;
   adam.core_per_parameter = {map.required_number("core_ns", config::Unit::count, kNanoseconds) * 1e-9};
   adam.dram_per_parameter = {map.required_number("dram_bytes", config::Unit::count, kBytes)};
-  adam.dram_fraction = map.required_number("dram_fraction", config::Unit::count, kFraction);
+  adam.dram_fraction = map.required_number("dram_fraction", config::Unit::count, kOfDram);
   map.finish();
   return adam;
 }
@@ -34,14 +28,14 @@ std::optional<HostRates> read_host_rates(const config::Node& file, Diagnostics& 
   HostRates rates;
   config::MapReader reader(file, diagnostics, "hosts");
   {
-    config::MapReader copy(section(reader, "copy"), diagnostics, "copy");
+    config::MapReader copy(reader.child("copy"), diagnostics, "copy");
     rates.pinned_copy = read_by_generation(copy, "pinned", kGiga, diagnostics);
     rates.pageable_copy = read_by_generation(copy, "pageable", kGiga, diagnostics);
     copy.required_text("source");
     copy.finish();
   }
   {
-    config::MapReader nvme(section(reader, "nvme"), diagnostics, "nvme");
+    config::MapReader nvme(reader.child("nvme"), diagnostics, "nvme");
     rates.nvme_read = read_by_generation(nvme, "read", kGiga, diagnostics);
     rates.nvme_write = read_by_generation(nvme, "write", kGiga, diagnostics);
     rates.nvme_half_in_flight = {nvme.required_number("half_in_flight_kib", config::Unit::count, kBytes) * 1024.0};
@@ -51,7 +45,7 @@ std::optional<HostRates> read_host_rates(const config::Node& file, Diagnostics& 
     nvme.finish();
   }
   {
-    config::MapReader adam(section(reader, "adam"), diagnostics, "adam");
+    config::MapReader adam(reader.child("adam"), diagnostics, "adam");
     rates.deepspeed = read_adam(adam, "deepspeed", diagnostics);
     rates.torch = read_adam(adam, "torch", diagnostics);
     rates.torch_2020 = read_adam(adam, "torch_2020", diagnostics);

@@ -9,14 +9,7 @@ namespace foretrain {
 
 namespace {
 
-constexpr config::Range kFraction{1e-3, 1.0};
-constexpr config::Range kRate{1e-3, 1e6};
-
-const config::Node& section(config::MapReader& file, std::string_view key) {
-  static const config::Node kAbsent{};
-  const config::Node* node = file.node(key);
-  return node != nullptr ? *node : kAbsent;
-}
+constexpr config::Range kOfLine{1e-3, 1.0}, kRate{1e-3, 1e6};
 
 }  // namespace
 
@@ -62,46 +55,46 @@ std::optional<LinkRates> read_link_rates(const config::Node& file, Diagnostics& 
   LinkRates rates;
   config::MapReader reader(file, diagnostics, "links");
   {
-    config::MapReader nvlink(section(reader, "nvlink"), diagnostics, "nvlink");
+    config::MapReader nvlink(reader.child("nvlink"), diagnostics, "nvlink");
     rates.nvlink_fraction = read_by_generation(nvlink, "fraction", 1.0, diagnostics);
     rates.nvlink_bridge_fraction = read_by_generation(nvlink, "bridge_fraction", 1.0, diagnostics);
     nvlink.required_text("source");
     nvlink.finish();
   }
   {
-    config::MapReader pcie(section(reader, "pcie"), diagnostics, "pcie");
+    config::MapReader pcie(reader.child("pcie"), diagnostics, "pcie");
     rates.pcie_copy = read_by_generation(pcie, "copy", kGiga, diagnostics);
     rates.pcie_datasheet = read_by_generation(pcie, "datasheet", kGiga, diagnostics);
     pcie.required_text("source");
     pcie.finish();
   }
   {
-    config::MapReader socket(section(reader, "socket"), diagnostics, "socket");
+    config::MapReader socket(reader.child("socket"), diagnostics, "socket");
     rates.socket = read_by_generation(socket, "rate", kGiga, diagnostics);
     socket.required_text("source");
     socket.finish();
   }
   {
-    config::MapReader staging(section(reader, "host_staging"), diagnostics, "host_staging");
+    config::MapReader staging(reader.child("host_staging"), diagnostics, "host_staging");
     rates.staging_server = read_by_generation(staging, "server", kGiga, diagnostics);
     rates.staging_desktop = read_by_generation(staging, "desktop", kGiga, diagnostics);
     staging.required_text("source");
     staging.finish();
   }
   {
-    config::MapReader dram(section(reader, "dram"), diagnostics, "dram");
-    rates.dram_fraction = dram.required_number("fraction", config::Unit::count, kFraction);
+    config::MapReader dram(reader.child("dram"), diagnostics, "dram");
+    rates.dram_fraction = dram.required_number("fraction", config::Unit::count, kOfLine);
     dram.required_text("source");
     dram.finish();
   }
   {
-    config::MapReader nic(section(reader, "nic"), diagnostics, "nic");
-    rates.rdma = nic.required_number("rdma", config::Unit::count, kFraction);
-    rates.rdma_staged = nic.required_number("rdma_staged", config::Unit::count, kFraction);
-    rates.efa = nic.required_number("efa", config::Unit::count, kFraction);
-    rates.efa_blackwell = nic.required_number("efa_blackwell", config::Unit::count, kFraction);
-    rates.ethernet = nic.required_number("ethernet", config::Unit::count, kFraction);
-    rates.omni_path = nic.required_number("omni_path", config::Unit::count, kFraction);
+    config::MapReader nic(reader.child("nic"), diagnostics, "nic");
+    rates.rdma = nic.required_number("rdma", config::Unit::count, kOfLine);
+    rates.rdma_staged = nic.required_number("rdma_staged", config::Unit::count, kOfLine);
+    rates.efa = nic.required_number("efa", config::Unit::count, kOfLine);
+    rates.efa_blackwell = nic.required_number("efa_blackwell", config::Unit::count, kOfLine);
+    rates.ethernet = nic.required_number("ethernet", config::Unit::count, kOfLine);
+    rates.omni_path = nic.required_number("omni_path", config::Unit::count, kOfLine);
     rates.ethernet_node_limit = {nic.required_number("ethernet_node_limit", config::Unit::count, kRate) * kGiga};
     nic.required_text("source");
     nic.finish();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/planner/why_not.h"
+
 namespace foretrain {
 namespace {
 
@@ -11,13 +13,6 @@ namespace {
 constexpr int kMostGpusToPlanAgain = 64;
 // The cluster is enlarged at most so many times for a deadline.
 constexpr int kMostTimesLarger = 8;
-
-Message first_error(const Diagnostics& said) {
-  for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
-  }
-  return message("no plan is legal");
-}
 
 // What was fixed, but for how the model is spread: that is for the size to decide.
 PlanRequest open_request(const Case& c) {

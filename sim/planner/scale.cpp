@@ -2,15 +2,10 @@
 
 #include <stdexcept>
 
+#include "sim/planner/why_not.h"
+
 namespace foretrain {
 namespace {
-
-Message first_error(const Diagnostics& said) {
-  for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) return d.message;
-  }
-  return message("no legal plan");
-}
 
 // The case on so many GPUs, without a plan yet. nullopt (and why) if the machine or the batch does not divide.
 std::optional<Case> resized(const Case& subject, int gpus, bool weak, Message& why_not) {

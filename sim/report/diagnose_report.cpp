@@ -18,7 +18,7 @@ constexpr std::size_t kMostCauses = 8;
 
 std::string seconds(double s) { return duration(Time::from_seconds(s)); }
 
-Message in_words(LogFigure figure) {
+Message figure_words(LogFigure figure) {
   const std::array<Message, kLogFigures> words = {message("seconds an iteration"),
                                                   message("step time"),
                                                   message("samples/s"),
@@ -62,7 +62,7 @@ Message speed_verdict(const Diagnosis& d) {
   const Message off =
       d.finding == Finding::slow ? message("Too slow: {}", found) : message("Faster than it should be: {}", found);
   if (!d.most_off) return off;
-  return message("{}; most off: {} with {} instead of {}", off, in_words(d.most_off->figure),
+  return message("{}; most off: {} with {} instead of {}", off, figure_words(d.most_off->figure),
                  value_of(d.most_off->figure, d.most_off->measured),
                  value_of(d.most_off->figure, d.most_off->predicted));
 }
@@ -113,7 +113,7 @@ std::string causes(const Diagnosis& d, const Terminal& terminal) {
   return "\n" + table.text(terminal);
 }
 
-const char* name_of(Finding finding) {
+const char* finding_name(Finding finding) {
   constexpr std::array<const char*, 6> names = {"normal", "slow", "fast", "does-not-fit", "should-fit", "no-speed"};
   return names[static_cast<std::size_t>(finding)];
 }
@@ -136,7 +136,7 @@ std::string diagnosis_table(const Diagnosis& d, const Terminal& terminal) {
   if (!d.compared.empty()) {
     TextTable table({words("figure"), words("log"), words("simulated"), words("log / simulated")});
     for (const Diagnosis::Compared& c : d.compared) {
-      table.add({{words(in_words(c.figure))},
+      table.add({{words(figure_words(c.figure))},
                  {value_of(c.figure, c.measured)},
                  {value_of(c.figure, c.predicted)},
                  {c.predicted > 0 ? significant(c.ratio(), 3) : ""}});
@@ -163,7 +163,7 @@ std::string diagnosis_json(const Diagnosis& d) {
   }
   Json json{{"schema", 1},
             {"case", d.report.name},
-            {"finding", name_of(d.finding)},
+            {"finding", finding_name(d.finding)},
             {"measured_step_time_s", or_null(d.step_s)},
             {"predicted_step_time_s", exact_seconds(d.report.step_time)},
             {"normal_range_s", d.report.error_bar ? Json{d.low_s, d.high_s} : Json(nullptr)},

@@ -17,7 +17,6 @@ using config::Node;
 using config::Unit;
 
 constexpr std::size_t kMostOffers = 10'000;
-constexpr double kHighestPrice = 1e15;
 constexpr std::array kStatuses = {Quote::Status::official, Quote::Status::market, Quote::Status::estimate,
                                   Quote::Status::historic, Quote::Status::spot};
 

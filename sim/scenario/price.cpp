@@ -16,7 +16,6 @@ namespace {
 using config::MapReader;
 using config::Node;
 
-constexpr double kHighestPrice = 1e15;
 constexpr double kLongestTerm = 100.0 * kHoursPerYear;
 
 struct NamedSpan {

@@ -24,6 +24,8 @@ constexpr Band operator*(Band a, double k) { return {a.low * k, a.high * k}; }
 
 // A month is the twelfth part of a year of 365 days, so that months, quarters and years fit into each other.
 inline constexpr double kHoursPerMonth = 730.0, kHoursPerYear = 12.0 * kHoursPerMonth;
+// In any currency: beyond it, somebody mistyped.
+inline constexpr double kHighestPrice = 1e15;
 
 // What a machine, or a whole cluster, costs, and how it is to be paid.
 struct Price {

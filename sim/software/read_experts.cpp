@@ -26,20 +26,20 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
                             {"shared_overlap", &e.shared_overlap}}) {
     *field = map.boolean(key).value_or(*field);
   }
-  constexpr config::Range kMilliseconds{0, 60'000}, kPasses{0, 1'000}, kShare{0, 1};
+  constexpr config::Range kMilliseconds{0, 60'000}, kMoves{0, 1'000}, kPart{0, 1};
   struct Number {
     const char* key;
     double* field;
     config::Range range;
   };
   for (const Number& number : {Number{"call_us", &e.call_us, {0, 1e6}},
-                               {"permute_forward", &e.permute_forward, kPasses},
-                               {"permute_backward", &e.permute_backward, kPasses},
+                               {"permute_forward", &e.permute_forward, kMoves},
+                               {"permute_backward", &e.permute_backward, kMoves},
                                {"permute_efficiency", &e.permute_efficiency, {0.01, 1}},
                                {"host_forward_ms", &e.host_forward_ms, kMilliseconds},
                                {"host_backward_ms", &e.host_backward_ms, kMilliseconds},
                                {"stall_ms", &e.stall_ms, kMilliseconds},
-                               {"overlap_exposed", &e.overlap_exposed, kShare},
+                               {"overlap_exposed", &e.overlap_exposed, kPart},
                                {"kept_copies", &e.kept_copies, {0, 100}}}) {
     *number.field = map.number(number.key, Unit::count, number.range).value_or(*number.field);
   }

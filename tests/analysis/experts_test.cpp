@@ -18,14 +18,14 @@ std::string nodes(int count, double gbps = 200) {
          ", gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: " + std::to_string(gbps) + ", net: infiniband}\n";
 }
 
-std::string train(int batch) { return "train: {seq_len: 2048, global_batch: " + std::to_string(batch) + "}\n"; }
+std::string trained_on(int batch) { return "train: {seq_len: 2048, global_batch: " + std::to_string(batch) + "}\n"; }
 
 double ep_seconds(const CaseReport& report) { return report.breakdown[Cause::ep_comm].seconds(); }
 
 }  // namespace
 
 TEST_CASE("expert parallelism costs what its exchanges cost, and a faster network makes it cheaper") {
-  const std::string rest = kModel + "software: megatron-core\n" + train(32);
+  const std::string rest = kModel + "software: megatron-core\n" + trained_on(32);
   const CaseReport alone = simulate_plainly(case_of(rest + nodes(2) + "plan: {ep: 1, etp: 1, zero: 1}"));
   const CaseReport node = simulate_plainly(case_of(rest + nodes(2) + "plan: {ep: 8, zero: 1}"));
   const CaseReport across = simulate_plainly(case_of(rest + nodes(2) + "plan: {ep: 16, zero: 1}"));
@@ -50,7 +50,7 @@ TEST_CASE("expert parallelism costs what its exchanges cost, and a faster networ
 
 TEST_CASE("the time of an exchange is its volume over the rate of the NICs") {
   // 8 tokens' worth of everything else is left out: no overheads, and NICs so slow that nothing else matters.
-  Case c = case_of(kModel + "software: megatron-core\n" + train(16) + nodes(2, 1) + "plan: {ep: 16, zero: 0, overlap: {grad_reduce: false}}");
+  Case c = case_of(kModel + "software: megatron-core\n" + trained_on(16) + nodes(2, 1) + "plan: {ep: 16, zero: 0, overlap: {grad_reduce: false}}");
   c.software = without_overheads(c.software);
   const CaseReport report = simulate_plainly(c);
   const double copies = 2048.0 * 2 * 2048 * 2;                  // bytes: tokens, top_k, hidden, element
@@ -61,7 +61,7 @@ TEST_CASE("the time of an exchange is its volume over the rate of the NICs") {
 }
 
 TEST_CASE("a rank holds its share of the experts") {
-  const std::string rest = kModel + "software: megatron-core\n" + train(32) + nodes(2);
+  const std::string rest = kModel + "software: megatron-core\n" + trained_on(32) + nodes(2);
   const auto memory = [&](const std::string& plan) { return simulate_plainly(case_of(rest + plan)).memory[0].parts; };
   const Case c = case_of(rest + "plan: {ep: 8, zero: 1}");
   const double experts = 4.0 * static_cast<double>(c.model.experts * c.model.expert_matrix_parameters());
@@ -81,7 +81,7 @@ TEST_CASE("a rank holds its share of the experts") {
 }
 
 TEST_CASE("busier experts cost more time and memory") {
-  const std::string rest = kModel + "software: megatron-core\n" + train(32) + nodes(2);
+  const std::string rest = kModel + "software: megatron-core\n" + trained_on(32) + nodes(2);
   CaseReport less = simulate_plainly(case_of(rest + "plan: {ep: 16, zero: 1}"));
   for (const char* factor : {"1.25", "1.5", "2"}) {
     const CaseReport more =
@@ -93,7 +93,7 @@ TEST_CASE("busier experts cost more time and memory") {
 }
 
 TEST_CASE("exchanges beside another micro-batch's layers cost less") {
-  const std::string rest = kModel + "software: megatron-core\n" + train(64) + nodes(2);
+  const std::string rest = kModel + "software: megatron-core\n" + trained_on(64) + nodes(2);
   const CaseReport exposed = simulate_plainly(case_of(rest + "plan: {ep: 16, zero: 1}"));
   const CaseReport hidden = simulate_plainly(case_of(rest + "plan: {ep: 16, zero: 1, overlap: {ep: true}}"));
   CHECK(ep_seconds(hidden) < ep_seconds(exposed));
@@ -105,7 +105,7 @@ TEST_CASE("what experts take from memory is given back") {
   for (const char* plan : {"plan: {ep: 8, zero: 1}", "plan: {ep: 8, zero: 3}", "plan: {pp: 2, vpp: 2, ep: 8, zero: 1}",
                            "plan: {tp: 2, sequence_parallel: true, ep: 8, etp: 1}"}) {
     CAPTURE(std::string(plan));
-    const Case c = case_of(kModel + "software: megatron-core\n" + train(32) + nodes(2) + plan);
+    const Case c = case_of(kModel + "software: megatron-core\n" + trained_on(32) + nodes(2) + plan);
     const CaseReport report = simulate_plainly(c);
     const auto memories = stage_memories(report.subject, report.step.layouts);
     for (std::size_t rank = 0; rank < report.step.stage.size(); ++rank) {

@@ -11,11 +11,11 @@ using namespace foretrain::testing;
 
 namespace {
 
-const std::string kSeven =
+const std::string kSevenOffloaded =
     "model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\n";
 const std::string kPinned =
     "model: llama-2-7b\nsoftware: hf-deepspeed\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\n";
-const std::string kNode =
+const std::string kLargeHost =
     "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch, host: {dram_gb: 2000}}\n";
 
 std::string one_card(const std::string& gpu, const std::string& host) {
@@ -69,7 +69,7 @@ TEST_CASE("CPU Adam of eight ranks on two cores takes about nine times as long a
 TEST_CASE("the host's update lasts as its cores or its memory allow, whichever is less") {
   const HostRates& rates = environment().hosts;
   const auto spent = [&](int cores, double dram_gbps, bool clip) {
-    Case c = case_of(kSeven +
+    Case c = case_of(kSevenOffloaded +
                      one_card("a100-pcie-80gb", ", sockets: 2, cores: " + std::to_string(cores) +
                                                     ", dram_gbps: " + std::to_string(dram_gbps)) +
                      "plan: {zero: 2, micro_batch: 1, recompute: full, offload: optimizer}");
@@ -96,7 +96,7 @@ TEST_CASE("an update on the host leaves the copies beside it their share of the 
 
 TEST_CASE("every byte of a gradient leaves once a micro-batch and comes back for the next") {
   const CaseReport r = simulate_plainly(
-      case_of(kSeven + kNode + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: optimizer}"));
+      case_of(kSevenOffloaded + kLargeHost + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: optimizer}"));
   REQUIRE(r.step.simulated_ranks == 1);
   const double shard = r.step.layouts[0].parameters() / 8;
   const auto batches = static_cast<double>(r.step.micro_batches);
@@ -111,7 +111,7 @@ TEST_CASE("every byte of a gradient leaves once a micro-batch and comes back for
 
 TEST_CASE("ZeRO-3 with weights on the host copies each of them in as often as it is gathered") {
   const CaseReport r = simulate_plainly(
-      case_of(kSeven + kNode + "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer+params}"));
+      case_of(kSevenOffloaded + kLargeHost + "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer+params}"));
   double layers = 0, rest = 0;
   for (const Block& block : r.step.layouts[0].chunks[0].blocks)
     (block.recomputed ? layers : rest) += block.parameters();
@@ -224,7 +224,7 @@ TEST_CASE("what offloaded passes take they give back, on the GPU and on the host
         "zero: 3, offload: {optimizer: nvme, params: nvme, activations: cpu}"}) {
     CAPTURE(std::string(plan));
     const CaseReport r =
-        simulate_plainly(case_of(kSeven + kNode + "plan: {micro_batch: 1, recompute: none, " + plan + "}"));
+        simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: none, " + plan + "}"));
     const auto memories = stage_memories(r.subject, r.step.layouts);
     for (std::size_t rank = 0; rank < r.step.stage.size(); ++rank) {
       const StageMemory& memory = memories[static_cast<std::size_t>(r.step.stage[rank])];
@@ -238,7 +238,7 @@ TEST_CASE("what offloaded passes take they give back, on the GPU and on the host
 
 TEST_CASE("state that leaves the GPU is on the host or the drives, byte for byte") {
   const auto of = [](const std::string& plan) {
-    return simulate_plainly(case_of(kSeven + kNode + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
+    return simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
   };
   const CaseReport plain = of("zero: 3"), cpu = of("zero: 3, offload: optimizer+params");
   const CaseReport nvme = of("zero: 3, offload: {optimizer: nvme, params: nvme}");
@@ -256,14 +256,14 @@ TEST_CASE("state that leaves the GPU is on the host or the drives, byte for byte
 
 TEST_CASE("drives cannot be faster than their rates") {
   const auto of = [](const std::string& host) {
-    return simulate_plainly(case_of(kSeven + one_card("a100-pcie-80gb", host) +
+    return simulate_plainly(case_of(kSevenOffloaded + one_card("a100-pcie-80gb", host) +
                                     "plan: {zero: 3, micro_batch: 4, recompute: full, offload: {optimizer: nvme}}"));
   };
   const CaseReport slow = of(", nvme_read_gbps: 4, nvme_write_gbps: 2");
   const double state = 12 * slow.step.layouts[0].parameters(), gradients = 4 * slow.step.layouts[0].parameters();
   CHECK(waits(slow, OffloadWait::nvme) >= (state + gradients) / 4e9 + state / 2e9);
   CHECK(seconds(of(", nvme_read_gbps: 48, nvme_write_gbps: 26")) < seconds(slow));
-  CHECK(seconds(simulate_plainly(case_of(kSeven + one_card("a100-pcie-80gb", "") +
+  CHECK(seconds(simulate_plainly(case_of(kSevenOffloaded + one_card("a100-pcie-80gb", "") +
                                          "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer}"))) <
         seconds(slow));
 }
@@ -277,7 +277,7 @@ TEST_CASE("a share of the optimizer on the host costs a share of the time and fr
     Case c = case_of(
         "model: llama-2-7b\nsoftware: megatron-core\n"
         "train: {seq_len: 2048, global_batch: 32, precision: bf16}\n" +
-        kNode + "plan: {tp: 2, micro_batch: 1, " + plan + "}");
+        kLargeHost + "plan: {tp: 2, micro_batch: 1, " + plan + "}");
     const CaseReport r = simulate_plainly(c);
     CHECK(seconds(r) > time);
     CHECK(r.memory[0].needed < memory);
@@ -290,7 +290,7 @@ TEST_CASE("an update one step late hides beside the next step") {
   const auto of = [](const std::string& more) {
     return simulate_plainly(
         case_of("model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 256, precision: bf16}\n" +
-                kNode + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: {optimizer: cpu" + more + "}}"));
+                kLargeHost + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: {optimizer: cpu" + more + "}}"));
   };
   const CaseReport at_once = of(""), late = of(", delayed_update: true");
   CHECK(waits(late, OffloadWait::host_optimizer) < 0.1 * waits(at_once, OffloadWait::host_optimizer));
@@ -303,7 +303,7 @@ TEST_CASE("the waits for offloaded state add up to the part of the breakdown") {
         "zero: 0, pp: 4, offload: activations", "zero: 3, offload: {activations: cpu, params: cpu}"}) {
     CAPTURE(std::string(plan));
     const CaseReport r =
-        simulate_plainly(case_of(kSeven + kNode + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
+        simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
     auto all = r.per_class;
     all.push_back(r.breakdown);
     for (const Breakdown& breakdown : all) {
@@ -316,11 +316,11 @@ TEST_CASE("the waits for offloaded state add up to the part of the breakdown") {
 }
 
 TEST_CASE("offload that a framework cannot do is refused by name") {
-  const std::string base = kSeven + kNode;
-  CHECK(refused("model: llama-2-7b\nsoftware: torch-ddp\ntrain: {global_batch: 32}\n" + kNode +
+  const std::string base = kSevenOffloaded + kLargeHost;
+  CHECK(refused("model: llama-2-7b\nsoftware: torch-ddp\ntrain: {global_batch: 32}\n" + kLargeHost +
                     "plan: {micro_batch: 1, offload: optimizer}",
                 "does not offload the optimizer"));
-  CHECK(refused("model: llama-2-7b\nsoftware: torch-fsdp\ntrain: {global_batch: 32}\n" + kNode +
+  CHECK(refused("model: llama-2-7b\nsoftware: torch-fsdp\ntrain: {global_batch: 32}\n" + kLargeHost +
                     "plan: {zero: 3, micro_batch: 1, offload: optimizer}",
                 "optimizer+params"));
   CHECK(refused(base + "plan: {zero: 0, micro_batch: 1, offload: optimizer}", "legal zero: 1, 2, 3"));

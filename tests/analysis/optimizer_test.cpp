@@ -9,7 +9,7 @@ using namespace foretrain::testing;
 
 namespace {
 
-Case case_with(const std::string& train, const std::string& plan = "", int gpus = 1) {
+Case case_trained(const std::string& train, const std::string& plan = "", int gpus = 1) {
   const std::string n = std::to_string(gpus);
   return case_of(
       "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
@@ -24,7 +24,7 @@ double seconds(const Case& c) { return simulate_plainly(c).step_time.seconds(); 
 
 TEST_CASE("updates in the backward pass keep one block's gradient") {
   const std::string rest = "precision: bf16, clip_gradients: false";
-  const Case at_end = case_with(rest), in_backward = case_with(rest + ", optimizer_in_backward: true");
+  const Case at_end = case_trained(rest), in_backward = case_trained(rest + ", optimizer_in_backward: true");
   const CaseReport r = simulate_plainly(in_backward);
   CHECK(r.memory[0].parts.gradients.value == 0);
   const auto gradients = [](const Case& c) {
@@ -40,8 +40,8 @@ TEST_CASE("Muon keeps one moment of matrices, and its products are shared among 
   const auto states = [](const Case& c) {
     return stage_memories(c, simulate_plainly(c).step.layouts)[0].always.optimizer.value;
   };
-  const Case adamw = case_with("precision: bf16, optimizer: adamw"),
-             muon = case_with("precision: bf16, optimizer: muon");
+  const Case adamw = case_trained("precision: bf16, optimizer: adamw"),
+             muon = case_trained("precision: bf16, optimizer: muon");
   const CaseReport r = simulate_plainly(muon);
   double in_layers = 0;
   for (const Block& block : r.step.layouts[0].chunks[0].blocks) {
@@ -56,16 +56,16 @@ TEST_CASE("Muon keeps one moment of matrices, and its products are shared among 
   const double at_peak = 8 * layer / 312e12, more = seconds(muon) - seconds(adamw);
   CHECK(more > at_peak);
   CHECK(more < 3 * at_peak);
-  const double shared = seconds(case_with("precision: bf16, optimizer: muon", "zero: 1", 8)) -
-                        seconds(case_with("precision: bf16, optimizer: adamw", "zero: 1", 8));
+  const double shared = seconds(case_trained("precision: bf16, optimizer: muon", "zero: 1", 8)) -
+                        seconds(case_trained("precision: bf16, optimizer: adamw", "zero: 1", 8));
   CHECK(shared == doctest::Approx(more / 8).epsilon(0.02));
 }
 
 TEST_CASE("a paged optimizer costs nothing until memory is short, and then its way over PCIe") {
   const std::string rest = "precision: bf16, optimizer: ";
-  Case paged = case_with(rest + "paged-adamw8bit");
+  Case paged = case_trained(rest + "paged-adamw8bit");
   const CaseReport plenty = simulate_plainly(paged);
-  CHECK(plenty.step_time == simulate_plainly(case_with(rest + "adamw8bit")).step_time);
+  CHECK(plenty.step_time == simulate_plainly(case_trained(rest + "adamw8bit")).step_time);
   CHECK_FALSE(plenty.host);
 
   const Bytes out{2e8};
@@ -86,7 +86,7 @@ TEST_CASE("a paged optimizer costs nothing until memory is short, and then its w
 }
 
 TEST_CASE("fp16 divides gradients by the scale of the loss") {
-  Case c = case_with("precision: fp16");
+  Case c = case_trained("precision: fp16");
   c.software = without_overheads(c.software);
   const double fp16 = seconds(c);
   c.train.precision = Precision::bf16;

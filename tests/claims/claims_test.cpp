@@ -19,7 +19,7 @@ base:
 claims:
 )";
 
-std::string errors_of(const std::string& text) {
+std::string file_errors_of(const std::string& text) {
   Diagnostics diagnostics;
   const auto node = config::parse_yaml(text, "test", diagnostics);
   REQUIRE(node);
@@ -119,23 +119,23 @@ TEST_CASE("the base of a claim lies over that of the file") {
 }
 
 TEST_CASE("files that are wrong are reported in full") {
-  CHECK(errors_of("title: x").find("claims must be a list") != std::string::npos);
-  CHECK(errors_of("claims: []").find("claims must be a list") != std::string::npos);
-  CHECK(errors_of("claims: [{id: x, claim: y}]").find("needs cases and checks") != std::string::npos);
-  CHECK(errors_of("claims: [x]") != "");
-  CHECK(errors_of("base: 3\nclaims: [{id: x, claim: y, needs: z}]").find("base must be a map") != std::string::npos);
+  CHECK(file_errors_of("title: x").find("claims must be a list") != std::string::npos);
+  CHECK(file_errors_of("claims: []").find("claims must be a list") != std::string::npos);
+  CHECK(file_errors_of("claims: [{id: x, claim: y}]").find("needs cases and checks") != std::string::npos);
+  CHECK(file_errors_of("claims: [x]") != "");
+  CHECK(file_errors_of("base: 3\nclaims: [{id: x, claim: y, needs: z}]").find("base must be a map") != std::string::npos);
   const std::string twice = kBase + "- {id: x, claim: y, needs: z}\n- {id: x, claim: y, needs: z}\n";
-  CHECK(errors_of(twice).find("a second claim is called 'x'") != std::string::npos);
+  CHECK(file_errors_of(twice).find("a second claim is called 'x'") != std::string::npos);
 
   const std::string claim = "- id: x\n  claim: y\n" + kTwoCases;
-  const std::string unknown = errors_of(kBase + claim + "  checks: [{fits: tow}, {oom: one, range: [1, 2]}]\n");
+  const std::string unknown = file_errors_of(kBase + claim + "  checks: [{fits: tow}, {oom: one, range: [1, 2]}]\n");
   CHECK(unknown.find("says nothing") != std::string::npos);
-  const std::string typo = errors_of(kBase + claim + "  checks: [{fits: [one, tow]}]\n");
+  const std::string typo = file_errors_of(kBase + claim + "  checks: [{fits: [one, tow]}]\n");
   CHECK(typo.find("has no case 'tow'; did you mean 'two'") != std::string::npos);
-  CHECK(errors_of(kBase + claim + "  checks: []\n").find("1 to") != std::string::npos);
-  CHECK(errors_of(kBase + claim + "  tolerance: 2\n  checks: [{fits: one}]\n") != "");
+  CHECK(file_errors_of(kBase + claim + "  checks: []\n").find("1 to") != std::string::npos);
+  CHECK(file_errors_of(kBase + claim + "  tolerance: 2\n  checks: [{fits: one}]\n") != "");
   const std::string model =
-      errors_of(kBase + "- id: x\n  claim: y\n  cases: [{name: one, model: gpt22}]\n  checks: [{fits: one}]\n");
+      file_errors_of(kBase + "- id: x\n  claim: y\n  cases: [{name: one, model: gpt22}]\n  checks: [{fits: one}]\n");
   CHECK(model.find("gpt22") != std::string::npos);
 }
 

@@ -1,17 +1,15 @@
 #include "sim/engine/fair_share.h"
 
-#include <limits>
 #include <numeric>
 
 #include "tests/engine/support.h"
 
 using namespace foretrain;
 using namespace foretrain::engine;
+using test::kNoCap;
 using test::Random;
 
 namespace {
-
-constexpr double kNoCap = std::numeric_limits<double>::infinity();
 
 struct Solution {
   std::vector<double> rates;

@@ -1,6 +1,5 @@
 #include "sim/engine/simulation.h"
 
-#include <limits>
 #include <stdexcept>
 
 #include "tests/engine/support.h"
@@ -8,11 +7,8 @@
 using namespace foretrain;
 using namespace foretrain::engine;
 using test::add_task;
+using test::kNoCap;
 using test::run;
-
-namespace {
-constexpr double kNoCap = std::numeric_limits<double>::infinity();
-}
 
 TEST_CASE("no tasks take no time") {
   const Schedule schedule = run(TaskGraph());

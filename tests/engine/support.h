@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "sim/engine/simulation.h"
 
 namespace foretrain::engine::test {
+
+// The rate of a task that only its resources limit.
+inline constexpr double kNoCap = std::numeric_limits<double>::infinity();
 
 // Seeded, the same on every machine.
 class Random {

@@ -13,14 +13,6 @@ using namespace foretrain::test;
 
 namespace {
 
-ClusterDescription good(std::string_view yaml) {
-  Diagnostics diagnostics;
-  const auto cluster = read(yaml, diagnostics);
-  INFO(all_text(diagnostics));
-  REQUIRE(cluster.has_value());
-  return *cluster;
-}
-
 bool assumes(const ClusterDescription& cluster, std::string_view text) {
   return std::any_of(cluster.assumptions.begin(), cluster.assumptions.end(),
                      [&](const Message& a) { return a.english().find(text) != std::string::npos; });

@@ -13,7 +13,7 @@ using namespace foretrain::test;
 
 namespace {
 
-Gpu gpu_named(std::string_view name) {
+Gpu catalogue_gpu(std::string_view name) {
   Diagnostics diagnostics;
   const auto gpu = load_gpu(data_folder(), name, {}, diagnostics);
   INFO(all_text(diagnostics));
@@ -169,20 +169,20 @@ TEST_CASE("the GPU names of published runs and of everyday speech resolve") {
         "b300-sxm-288gb",  "gb200-186gb",    "gb300-288gb",    "h100-sxm5-80gb", "h100-sxm5-96gb",  "h200-sxm-141gb",
         "l40s-48gb",       "rtx3090-24gb",   "rtx4090-24gb",   "rtx5060ti-16gb", "rtx6000ada-48gb", "rtxa5000-24gb",
         "rtxpro6000-96gb", "titanrtx-24gb",  "v100-sxm2-16gb", "v100-sxm2-32gb", "v100-sxm3-32gb"}) {
-    CHECK(gpu_named(name).name == name);
+    CHECK(catalogue_gpu(name).name == name);
   }
-  CHECK(gpu_named("4090").name == "rtx4090-24gb");
-  CHECK(gpu_named("RTX 4090").name == "rtx4090-24gb");
-  CHECK(gpu_named("RTX-4090-24GB").name == "rtx4090-24gb");
-  CHECK(gpu_named("a100-80g").name == "a100-sxm4-80gb");
-  CHECK(gpu_named("A100-SXM-80GB").name == "a100-sxm4-80gb");
-  CHECK(gpu_named("NVIDIA A100-SXM4-40GB").name == "a100-sxm4-40gb");
-  CHECK(gpu_named("a100-40g").name == "a100-sxm4-40gb");
-  CHECK(gpu_named("a800").name == "a800-sxm4-80gb");
-  CHECK(gpu_named("h100").name == "h100-sxm5-80gb");
-  CHECK(gpu_named("TITAN-RTX-24GB").name == "titanrtx-24gb");
-  CHECK(gpu_named("t4").name == "t4-16gb");
-  CHECK(gpu_named("mi300x").name == "mi300x-192gb");
+  CHECK(catalogue_gpu("4090").name == "rtx4090-24gb");
+  CHECK(catalogue_gpu("RTX 4090").name == "rtx4090-24gb");
+  CHECK(catalogue_gpu("RTX-4090-24GB").name == "rtx4090-24gb");
+  CHECK(catalogue_gpu("a100-80g").name == "a100-sxm4-80gb");
+  CHECK(catalogue_gpu("A100-SXM-80GB").name == "a100-sxm4-80gb");
+  CHECK(catalogue_gpu("NVIDIA A100-SXM4-40GB").name == "a100-sxm4-40gb");
+  CHECK(catalogue_gpu("a100-40g").name == "a100-sxm4-40gb");
+  CHECK(catalogue_gpu("a800").name == "a800-sxm4-80gb");
+  CHECK(catalogue_gpu("h100").name == "h100-sxm5-80gb");
+  CHECK(catalogue_gpu("TITAN-RTX-24GB").name == "titanrtx-24gb");
+  CHECK(catalogue_gpu("t4").name == "t4-16gb");
+  CHECK(catalogue_gpu("mi300x").name == "mi300x-192gb");
 }
 
 TEST_CASE("a name that leaves the memory size open lists the cards instead of choosing one") {
@@ -213,7 +213,7 @@ TEST_CASE("an unknown GPU is refused with a suggestion") {
 }
 
 TEST_CASE("spot checks against the datasheets") {
-  const Gpu a100 = gpu_named("a100-sxm4-80gb");
+  const Gpu a100 = catalogue_gpu("a100-sxm4-80gb");
   CHECK(a100.memory.value == 81920 * kMiB);
   CHECK(a100.memory_bandwidth.value == 2039e9);
   CHECK(tflops(a100, Precision::bf16) == 312);
@@ -224,24 +224,24 @@ TEST_CASE("spot checks against the datasheets") {
   CHECK(a100.achieved.inherited_from.empty());
 
   // GeForce: tensor cores accumulate in fp32 at half the rate the box advertises.
-  const Gpu rtx4090 = gpu_named("4090");
+  const Gpu rtx4090 = catalogue_gpu("4090");
   CHECK(tflops(rtx4090, Precision::fp16) == 165.2);
   CHECK(!rtx4090.p2p_over_pcie);
   CHECK(!rtx4090.nvlink);
   // The same chip family on a professional card at full rate, and with P2P.
-  CHECK(tflops(gpu_named("rtx6000ada-48gb"), Precision::fp16) > 2 * tflops(rtx4090, Precision::fp16));
-  CHECK(gpu_named("rtx6000ada-48gb").p2p_over_pcie);
+  CHECK(tflops(catalogue_gpu("rtx6000ada-48gb"), Precision::fp16) > 2 * tflops(rtx4090, Precision::fp16));
+  CHECK(catalogue_gpu("rtx6000ada-48gb").p2p_over_pcie);
 
-  const Gpu v100 = gpu_named("v100-sxm2-16gb");
+  const Gpu v100 = catalogue_gpu("v100-sxm2-16gb");
   CHECK(!v100.dense(Precision::bf16));
   for (const AchievedRates::Attention& kernel : v100.achieved.flash) CHECK(kernel.forward == 0);
 
-  CHECK(gpu_named("l20").achieved.inherited_from == "family-ada-workstation");
-  CHECK(gpu_named("gb300").achieved.inherited_from == "gb200");
+  CHECK(catalogue_gpu("l20").achieved.inherited_from == "family-ada-workstation");
+  CHECK(catalogue_gpu("gb300").achieved.inherited_from == "gb200");
 }
 
 TEST_CASE("a power limit slows matmul and attention by the measured law and nothing else") {
-  const Gpu full = gpu_named("h100");
+  const Gpu full = catalogue_gpu("h100");
   const Gpu held = with_power_limit(full, 500);
   const double factor = std::pow(500.0 / 700.0, 0.67);
   for (std::size_t i = 0; i < kPrecisions; ++i) {

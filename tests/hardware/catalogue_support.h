@@ -33,4 +33,13 @@ inline std::optional<ClusterDescription> read(std::string_view yaml, Diagnostics
   return read_cluster(*node, data_folder(), diagnostics);
 }
 
+// The cluster of a map that nothing is wrong with.
+inline ClusterDescription good(std::string_view yaml) {
+  Diagnostics diagnostics;
+  const auto cluster = read(yaml, diagnostics);
+  INFO(all_text(diagnostics));
+  REQUIRE(cluster.has_value());
+  return *cluster;
+}
+
 }  // namespace foretrain::test

@@ -7,19 +7,13 @@
 #include "sim/hardware/cluster.h"
 #include "tests/hardware/catalogue_support.h"
 #include "tests/hardware/machines.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
+using foretrain::testing::contains;
 using namespace foretrain::test;
 
 namespace {
-
-ClusterDescription good(std::string_view yaml) {
-  Diagnostics diagnostics;
-  const auto cluster = read(yaml, diagnostics);
-  INFO(all_text(diagnostics));
-  REQUIRE(cluster.has_value());
-  return *cluster;
-}
 
 std::string refusal(std::string_view yaml) {
   Diagnostics diagnostics;
@@ -27,8 +21,6 @@ std::string refusal(std::string_view yaml) {
   CHECK(diagnostics.error_count() == 1);
   return all_text(diagnostics);
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 Mig mig_of(const std::string& gpu) {
   Diagnostics diagnostics;

@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 
 #include "sim/hardware/cluster.h"
+#include "tests/support/text.h"
+
 namespace foretrain {
 namespace {
 
-const std::string kData = std::string(FORETRAIN_SOURCE_DIR) + "/tests/hardware/data/";
+using testing::contains;
+
+const std::string kMatrices = std::string(FORETRAIN_SOURCE_DIR) + "/tests/hardware/data/";
 const DataFolder kCatalogue{FORETRAIN_SOURCE_DIR};
 
 struct Outcome {
@@ -25,21 +29,19 @@ Outcome read_yaml(const std::string& yaml) {
   return outcome;
 }
 
-ClusterDescription machine(const std::string& file, const std::string& gpu, const std::string& more = "") {
-  const Outcome outcome = read_yaml(fmt::format("{{topo: {}{}.txt, gpu: {}{}}}", kData, file, gpu, more));
+ClusterDescription machine_of(const std::string& file, const std::string& gpu, const std::string& more = "") {
+  const Outcome outcome = read_yaml(fmt::format("{{topo: {}{}.txt, gpu: {}{}}}", kMatrices, file, gpu, more));
   CAPTURE(file);
   CAPTURE(outcome.said);
   REQUIRE(outcome.cluster);
   return *outcome.cluster;
 }
 
-std::string refusal(const std::string& file, const std::string& gpu) {
-  const Outcome outcome = read_yaml(fmt::format("{{topo: {}{}.txt, gpu: {}}}", kData, file, gpu));
+std::string refusal_of(const std::string& file, const std::string& gpu) {
+  const Outcome outcome = read_yaml(fmt::format("{{topo: {}{}.txt, gpu: {}}}", kMatrices, file, gpu));
   CHECK_FALSE(outcome.cluster);
   return outcome.said;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("published matrices become the machines they were printed on") {
   struct Expected {
@@ -59,28 +61,28 @@ TEST_CASE("published matrices become the machines they were printed on") {
                             Expected{"l40s-two-sockets", "l40s-48gb", 4, Intra::pcie, 2},
                             Expected{"rtx3090-2", "rtx3090-24gb", 2, Intra::pcie, 1}}) {
     CAPTURE(e.file);
-    const ClusterDescription c = machine(e.file, e.gpu);
+    const ClusterDescription c = machine_of(e.file, e.gpu);
     CHECK(c.gpus == e.gpus);
     CHECK(c.gpus_per_node == e.gpus);
     CHECK(std::string(to_string(c.intra)) == to_string(e.intra));
     if (e.sockets > 0) CHECK(c.host.sockets == e.sockets);
   }
-  CHECK(machine("rtxpro6000-pcie-switch", "rtxpro6000-96gb").gpus_per_pcie_switch == 2);
+  CHECK(machine_of("rtxpro6000-pcie-switch", "rtxpro6000-96gb").gpus_per_pcie_switch == 2);
 }
 
 TEST_CASE("what the scenario writes wins over the matrix") {
-  const ClusterDescription c = machine("a100-nvswitch", "a100-80g", ", nodes: 2, nics: 4, nic_gbps: 200, intra: pcie");
+  const ClusterDescription c = machine_of("a100-nvswitch", "a100-80g", ", nodes: 2, nics: 4, nic_gbps: 200, intra: pcie");
   CHECK(c.gpus == 16);
   CHECK(c.nics == 4);
   CHECK(c.intra == Intra::pcie);
-  CHECK(machine("a100-nvswitch", "a100-80g", ", nodes: 2, fabric: hdr-ib").nics == 8);
+  CHECK(machine_of("a100-nvswitch", "a100-80g", ", nodes: 2, fabric: hdr-ib").nics == 8);
 }
 
 TEST_CASE("a machine from a matrix routes as the same machine described") {
   Diagnostics said;
   const std::optional<LinkRates> rates = load_link_rates(kCatalogue, said);
   REQUIRE(rates);
-  const Cluster seen(machine("rtxpro6000-pcie-switch", "rtxpro6000-96gb"), *rates);
+  const Cluster seen(machine_of("rtxpro6000-pcie-switch", "rtxpro6000-96gb"), *rates);
   const Outcome described =
       read_yaml("{gpu: rtxpro6000-96gb, gpus: 8, intra: pcie-switch, gpus_per_pcie_switch: 2, host: {sockets: 2}}");
   REQUIRE(described.cluster);
@@ -97,8 +99,8 @@ TEST_CASE("a machine from a matrix routes as the same machine described") {
 }
 
 TEST_CASE("NICs without a rate are no part of a single node") {
-  CHECK(machine("v100-mesh", "v100-32g").nics == 0);
-  CHECK(machine("v100-mesh", "v100-32g", ", nic_gbps: 100").nics == 1);
+  CHECK(machine_of("v100-mesh", "v100-32g").nics == 0);
+  CHECK(machine_of("v100-mesh", "v100-32g", ", nic_gbps: 100").nics == 1);
   const Outcome outcome = read_yaml("{gpu: t4, gpus: 2, nics: 4}");
   REQUIRE(outcome.cluster);
   Diagnostics said;
@@ -121,11 +123,11 @@ TEST_CASE("a matrix in the scenario itself is read too") {
 
 TEST_CASE("what does not go together is refused with what would be right") {
   CHECK(
-      contains(refusal("a100-nvswitch", "t4"), "this host has NVLink, and t4-16gb has none; name the GPU of the host"));
-  CHECK(contains(refusal("a100-nvswitch", "h100"),
+      contains(refusal_of("a100-nvswitch", "t4"), "this host has NVLink, and t4-16gb has none; name the GPU of the host"));
+  CHECK(contains(refusal_of("a100-nvswitch", "h100"),
                  "cluster.topo with these NVLinks between h100-sxm5-80gb (which has 18)"));
-  CHECK(contains(refusal("uneven-sockets", "rtx3090"), "cluster.topo with 1, 4 GPUs on sockets is not simulated yet"));
-  CHECK(contains(refusal("nowhere", "t4"), "nowhere.txt: error: cannot be read"));
+  CHECK(contains(refusal_of("uneven-sockets", "rtx3090"), "cluster.topo with 1, 4 GPUs on sockets is not simulated yet"));
+  CHECK(contains(refusal_of("nowhere", "t4"), "nowhere.txt: error: cannot be read"));
   CHECK(contains(read_yaml("{topo: x.txt}").said, "cluster.gpu is missing; it must be given"));
   CHECK(contains(read_yaml("{topo: x.txt, gpu: t4, node: dgx-a100-80g}").said, "cluster has both node and topo"));
   CHECK(contains(read_yaml("{topo: [1], gpu: t4}").said, "cluster.topo: a list stands where text is expected"));

@@ -4,8 +4,12 @@
 
 #include <random>
 
+#include "tests/support/text.h"
+
 namespace foretrain {
 namespace {
+
+using testing::contains;
 
 struct Outcome {
   std::optional<TopologyMatrix> matrix;
@@ -20,8 +24,6 @@ Outcome read(const std::string& text) {
   CHECK(outcome.matrix.has_value() != diagnostics.has_errors());
   return outcome;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string kTwo =
     "$ nvidia-smi topo -m\n"

@@ -8,44 +8,44 @@
 
 #include "sim/model/model.h"
 #include "sim/model/write_model.h"
+#include "tests/model/support.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
 
-const std::string kModels = std::string(FORETRAIN_SOURCE_DIR) + "/configs/models";
+using testing::contains;
 
-struct Outcome {
+struct Imported {
   std::optional<Model> model;
   std::string said;
 };
 
-Outcome read(const config::Node& node) {
+Imported import_model(const config::Node& node) {
   Diagnostics diagnostics;
-  Outcome outcome;
+  Imported outcome;
   outcome.model = read_model(node, kModels, diagnostics);
   for (const Diagnostic& d : diagnostics.all()) outcome.said += to_string(d) + "\n";
   return outcome;
 }
 
-Outcome read_config(const std::string& json, const std::string& more = "") {
+Imported read_config(const std::string& json, const std::string& more = "") {
   std::string pattern = (std::filesystem::temp_directory_path() / "foretrain-XXXXXX").string();
   REQUIRE(::mkdtemp(pattern.data()) != nullptr);
   std::ofstream(pattern + "/config.json") << json;
   Diagnostics diagnostics;
   const auto node = config::parse_yaml("{hf: " + pattern + more + "}", "t.yaml", diagnostics);
   REQUIRE(node);
-  Outcome outcome = read(*node);
+  Imported outcome = import_model(*node);
   std::filesystem::remove_all(pattern);
   return outcome;
 }
 
 Model catalogue(const std::string& name) {
-  const Outcome outcome = read(config::Node{{}, name, false});
+  const Imported outcome = import_model(config::Node{{}, name, false});
   REQUIRE(outcome.model);
   return *outcome.model;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Every dimension, as the map that describes the model; its name aside.
 std::string shape_of(Model model) {
@@ -121,7 +121,7 @@ TEST_CASE("configurations of Hugging Face describe the models of the catalogue")
              "parallel_attn": true, "vocab_size": 65024})"},
        }) {
     CAPTURE(p.name);
-    const Outcome outcome = read_config(p.json);
+    const Imported outcome = read_config(p.json);
     CAPTURE(outcome.said);
     REQUIRE(outcome.model);
     CHECK(shape_of(*outcome.model) == shape_of(catalogue(p.name)));
@@ -133,7 +133,7 @@ const char* const kSmall = R"({"model_type": "llama", "hidden_size": 64, "interm
  "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100})";
 
 TEST_CASE("keys beside hf win, and the model is named after its folder") {
-  const Outcome outcome = read_config(kSmall, ", layers: 3, name: mine");
+  const Imported outcome = read_config(kSmall, ", layers: 3, name: mine");
   REQUIRE(outcome.model);
   CHECK(outcome.model->layers == 3);
   CHECK(outcome.model->name == "mine");
@@ -166,7 +166,7 @@ TEST_CASE("a written model reads as the same model") {
                            "gpt-oss-20b", "qwen-3-30b-a3b", "llama-4-scout", "gemma-7b", "kimi-k2", "mpt-7b"}) {
     CAPTURE(name);
     const Model model = catalogue(name);
-    const Outcome again = read(write_model(model));
+    const Imported again = import_model(write_model(model));
     CAPTURE(again.said);
     REQUIRE(again.model);
     CHECK(again.model->parameters() == model.parameters());

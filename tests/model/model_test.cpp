@@ -6,12 +6,12 @@
 #include <cmath>
 #include <set>
 
+#include "tests/model/support.h"
+
 namespace foretrain {
 namespace {
 
-const std::string kModels = std::string(FORETRAIN_SOURCE_DIR) + "/configs/models";
-
-std::optional<Model> read(const std::string& yaml, Diagnostics& diagnostics) {
+std::optional<Model> read_catalogue(const std::string& yaml, Diagnostics& diagnostics) {
   const std::optional<config::Node> node = config::parse_yaml(yaml, "scenario.yaml", diagnostics);
   if (!node) return std::nullopt;
   return read_model(*node, kModels, diagnostics);
@@ -19,7 +19,7 @@ std::optional<Model> read(const std::string& yaml, Diagnostics& diagnostics) {
 
 Model named(const std::string& name) {
   Diagnostics diagnostics;
-  const std::optional<Model> model = read("\"" + name + "\"", diagnostics);
+  const std::optional<Model> model = read_catalogue("\"" + name + "\"", diagnostics);
   for (const Diagnostic& d : diagnostics.all()) {
     if (d.severity != Severity::note) FAIL_CHECK(to_string(d));
   }

@@ -5,11 +5,13 @@
 #include <fstream>
 
 #include "sim/model/model.h"
+#include "tests/model/support.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
 
-const std::string kModels = std::string(FORETRAIN_SOURCE_DIR) + "/configs/models";
+using testing::contains;
 
 struct Outcome {
   std::optional<Model> model;
@@ -32,8 +34,6 @@ std::string error_of(const std::string& yaml) {
   CHECK_MESSAGE(outcome.diagnostics.error_count() == 1, text);
   return text;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> refusals(const std::string& yaml) {
   const Outcome outcome = read(yaml);

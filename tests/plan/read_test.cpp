@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "sim/plan/plan.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
+
+using testing::contains;
 
 struct Reading {
   std::optional<PlanRequest> plan;
@@ -42,8 +45,6 @@ Reading train(const std::string& yaml) {
   r.train = read_train(*node, r.said);
   return r;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("every key of a plan is read") {
   const Reading r = plan(

@@ -4,9 +4,12 @@
 #include <string_view>
 
 #include "sim/plan/plan.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
+
+using testing::contains;
 
 // A job that nothing is wrong with: a 32-layer model on four nodes of eight GPUs.
 struct Job {
@@ -60,8 +63,6 @@ struct Job {
     return text().find("warning: ") != std::string::npos && text().find(part) != std::string::npos;
   }
 };
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("defaults of a plan") {
   Job job;

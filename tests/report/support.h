@@ -1,8 +1,21 @@
 #pragma once
 
+#include <algorithm>
+#include <sstream>
+#include <string>
+
 #include "sim/report/run_report.h"
+#include "sim/report/terminal.h"
 
 namespace foretrain::report::testing {
+
+// Columns of the widest line.
+inline int widest(const std::string& text) {
+  std::istringstream lines(text);
+  int most = 0;
+  for (std::string line; std::getline(lines, line);) most = std::max(most, display_width(line));
+  return most;
+}
 
 // A case written by hand: 1 s on 8 GPUs in two stages, 30 of 40 GiB.
 inline CaseReport hand_made(const std::string& name) {

@@ -2,21 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include <sstream>
-
 #include "tests/report/support.h"
 
 using namespace foretrain;
 using namespace foretrain::report;
+using foretrain::report::testing::widest;
 
 namespace {
-
-int widest(const std::string& text) {
-  std::istringstream lines(text);
-  int most = 0;
-  for (std::string line; std::getline(lines, line);) most = std::max(most, display_width(line));
-  return most;
-}
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -2,23 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include <sstream>
-
 #include "sim/report/figures.h"
+#include "tests/report/support.h"
 
 using namespace foretrain;
 using namespace foretrain::report;
-
-namespace {
-
-int widest(const std::string& text) {
-  std::istringstream lines(text);
-  int most = 0;
-  for (std::string line; std::getline(lines, line);) most = std::max(most, display_width(line));
-  return most;
-}
-
-}  // namespace
+using foretrain::report::testing::widest;
 
 TEST_CASE("display width") {
   CHECK(display_width("abc") == 3);

@@ -20,12 +20,12 @@ using report::Words;
 
 namespace {
 
-const std::string kRoot = FORETRAIN_SOURCE_DIR;
+const std::string kSources = FORETRAIN_SOURCE_DIR;
 
 Words chinese() {
   Diagnostics diagnostics;
   const auto words =
-      Words::load({kRoot + "/configs/text/zh.yaml", kRoot + "/configs/text/lessons-zh.yaml"}, diagnostics);
+      Words::load({kSources + "/configs/text/zh.yaml", kSources + "/configs/text/lessons-zh.yaml"}, diagnostics);
   for (const Diagnostic& d : diagnostics.all()) MESSAGE(to_string(d));
   REQUIRE(words);
   return *words;
@@ -41,7 +41,7 @@ std::string read(const std::filesystem::path& path) {
 std::set<std::string> patterns_in_code() {
   const std::regex call(R"re(\b(?:message|words)\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"), literal(R"re("((?:[^"\\]|\\.)*)")re");
   std::set<std::string> patterns;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot + "/sim")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources + "/sim")) {
     if (entry.path().extension() != ".cpp") continue;
     const std::string text = read(entry.path());
     for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at) {
@@ -73,7 +73,7 @@ Words of(const std::string& yaml) {
 TEST_CASE("everything that is said has a Chinese translation") {
   const std::set<std::string> patterns = patterns_in_code();
   REQUIRE(patterns.size() > 100);
-  const std::string catalogue = read(kRoot + "/configs/text/zh.yaml");
+  const std::string catalogue = read(kSources + "/configs/text/zh.yaml");
   for (const std::string& pattern : patterns) {
     CHECK_MESSAGE(catalogue.find("\n\"" + pattern + "\": ") != std::string::npos, "no translation of: " << pattern);
   }
@@ -81,7 +81,7 @@ TEST_CASE("everything that is said has a Chinese translation") {
 }
 
 TEST_CASE("names that tables show have a Chinese translation") {
-  const std::string catalogue = read(kRoot + "/configs/text/zh.yaml");
+  const std::string catalogue = read(kSources + "/configs/text/zh.yaml");
   const auto is_translated = [&](std::string name) {
     std::replace(name.begin(), name.end(), '_', ' ');
     CHECK_MESSAGE(catalogue.find("\n\"" + name + "\": ") != std::string::npos, "no translation of: " << name);
@@ -96,7 +96,7 @@ TEST_CASE("names that tables show have a Chinese translation") {
 }
 
 TEST_CASE("everything that lessons say has a Chinese translation, and no translation is left over") {
-  const DataFolder data{kRoot};
+  const DataFolder data{kSources};
   std::set<std::string> said;
   for (const std::string& name : lesson_names(data)) {
     Diagnostics diagnostics;
@@ -110,8 +110,8 @@ TEST_CASE("everything that lessons say has a Chinese translation, and no transla
       for (const LessonFigure& figure : step.figures) said.insert(figure.name);
     }
   }
-  const std::string all = read(kRoot + "/configs/text/zh.yaml"),
-                    lessons = read(kRoot + "/configs/text/lessons-zh.yaml");
+  const std::string all = read(kSources + "/configs/text/zh.yaml"),
+                    lessons = read(kSources + "/configs/text/lessons-zh.yaml");
   for (const std::string& text : said) {
     CHECK_MESSAGE((all + lessons).find("\n\"" + text + "\": ") != std::string::npos, "no translation of: " << text);
   }
@@ -122,9 +122,9 @@ TEST_CASE("everything that lessons say has a Chinese translation, and no transla
 }
 
 TEST_CASE("an earlier catalogue goes before a later one; texts of data files have no places") {
-  const testing::Folder folder;
-  testing::write_file(folder / "a.yaml", "\"one\": \"一\"\n");
-  testing::write_file(folder / "b.yaml", "\"one\": \"壹\"\n\"two\": \"二\"\n");
+  const foretrain::testing::Folder folder;
+  foretrain::testing::write_file(folder / "a.yaml", "\"one\": \"一\"\n");
+  foretrain::testing::write_file(folder / "b.yaml", "\"one\": \"壹\"\n\"two\": \"二\"\n");
   Diagnostics diagnostics;
   const auto words = Words::load({folder / "a.yaml", folder / "b.yaml"}, diagnostics);
   REQUIRE(words);

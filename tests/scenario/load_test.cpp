@@ -4,12 +4,15 @@
 #include <string>
 
 #include "sim/scenario/scenario.h"
+#include "tests/scenario/support.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
 
-const DataFolder kData{FORETRAIN_SOURCE_DIR};
-const std::string kFolder = std::string(FORETRAIN_SOURCE_DIR) + "/tests/scenario/data/";
+using testing::contains;
+using testing::kData;
+
 
 struct Reading {
   std::optional<Scenario> scenario;
@@ -30,9 +33,7 @@ Reading read(const std::string& yaml) {
   return r;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-const std::string kBase = R"(
+const std::string kTwoCases = R"(
 title: Which is faster?
 ask: cheaper
 base:
@@ -44,7 +45,7 @@ base:
 )";
 
 TEST_CASE("cases start from the base and merge over it") {
-  const Reading r = read(kBase + R"(
+  const Reading r = read(kTwoCases + R"(
 cases:
   - name: as it is
   - name: changed
@@ -90,7 +91,7 @@ cases:
 }
 
 TEST_CASE("a base alone is a case") {
-  const Reading r = read(kBase);
+  const Reading r = read(kTwoCases);
   INFO(r.text());
   REQUIRE(r.scenario);
   CHECK(r.scenario->cases.size() == 1);
@@ -143,19 +144,19 @@ cases:
 }
 
 TEST_CASE("the micro-batch may be left to be found") {
-  const Reading asked = read(kBase + "cases: [{plan: {micro_batch: auto}}]");
+  const Reading asked = read(kTwoCases + "cases: [{plan: {micro_batch: auto}}]");
   REQUIRE(asked.scenario);
   CHECK(asked.scenario->cases[0].micro_batch_auto);
   CHECK(asked.scenario->cases[0].plan.micro_batch == 1);
-  const Reading open = read(kBase + "cases: [{plan: {micro_batch: null}}]");
+  const Reading open = read(kTwoCases + "cases: [{plan: {micro_batch: null}}]");
   REQUIRE(open.scenario);
   CHECK(open.scenario->cases[0].micro_batch_auto);
-  const Reading endless = read(kBase + "cases: [{plan: {micro_batch: auto}, train: {global_batch: null}}]");
+  const Reading endless = read(kTwoCases + "cases: [{plan: {micro_batch: auto}, train: {global_batch: null}}]");
   CHECK(contains(endless.text(), "micro_batch auto needs train.global_batch"));
 }
 
 TEST_CASE("prices in one word") {
-  const auto price = [](const std::string& text) { return read(kBase + "cases: [{price: " + text + "}]"); };
+  const auto price = [](const std::string& text) { return read(kTwoCases + "cases: [{price: " + text + "}]"); };
   REQUIRE(price("2800CNY/month").scenario);
   CHECK(price("2800CNY/month").scenario->cases[0].price->amount == 2800);
   CHECK(price("2800CNY/month").scenario->cases[0].price->currency == "CNY");
@@ -169,41 +170,41 @@ TEST_CASE("prices in one word") {
 }
 
 TEST_CASE("warnings go with the case and with the file") {
-  const Reading r = read(kBase + "cases: [{plan: {tp: 1, sequence_parallel: true}}]");
+  const Reading r = read(kTwoCases + "cases: [{plan: {tp: 1, sequence_parallel: true}}]");
   REQUIRE(r.scenario);
   REQUIRE(r.scenario->cases[0].warnings.size() == 1);
   CHECK(contains(r.text(), "s.yaml:10:43: warning: sequence_parallel has no effect with tp=1"));
 }
 
 TEST_CASE("wrong scenarios are reported where they are wrong") {
-  CHECK(contains(read(kBase + "cases: [{plam: {tp: 2}}]").text(),
+  CHECK(contains(read(kTwoCases + "cases: [{plam: {tp: 2}}]").text(),
                  "s.yaml:10:10: error: unknown key 'plam' in case; did you mean 'plan'"));
-  CHECK(contains(read(kBase + "caes: []").text(), "unknown key 'caes'; did you mean 'cases'"));
-  CHECK(contains(read(kBase + "cases: []").text(), "cases must be a list of at least one case"));
-  CHECK(contains(read(kBase + "cases: {a: 1}").text(), "cases must be a list of at least one case"));
-  CHECK(contains(read(kBase + "cases: [3]").text(), "case 1 must be a map"));
+  CHECK(contains(read(kTwoCases + "caes: []").text(), "unknown key 'caes'; did you mean 'cases'"));
+  CHECK(contains(read(kTwoCases + "cases: []").text(), "cases must be a list of at least one case"));
+  CHECK(contains(read(kTwoCases + "cases: {a: 1}").text(), "cases must be a list of at least one case"));
+  CHECK(contains(read(kTwoCases + "cases: [3]").text(), "case 1 must be a map"));
   CHECK(contains(read("title: nothing").text(), "cases is missing"));
   CHECK(contains(read("[1, 2]").text(), "must be a map"));
   CHECK(contains(read("ask: quicker\ncases: [{}]").text(), "is not one of faster, cheaper, fits"));
   CHECK(contains(read("base: [1]\ncases: [{}]").text(), "base must be a map"));
   CHECK(contains(read("base: {name: x}\ncases: [{}]").text(), "base cannot have a name"));
-  CHECK(contains(read(kBase + "cases: [{name: a}, {name: b}, {name: a}]").text(),
+  CHECK(contains(read(kTwoCases + "cases: [{name: a}, {name: b}, {name: a}]").text(),
                  "s.yaml:10:38: error: a second case is called 'a', the first is in line 10; rename one"));
-  CHECK(contains(read(kBase + "cases: [{name: [a]}]").text(), "the name of a case must be text"));
+  CHECK(contains(read(kTwoCases + "cases: [{name: [a]}]").text(), "the name of a case must be text"));
   CHECK(contains(read("cases: [{name: x}]").text(), "case 'x' has no model"));
   CHECK(contains(read("cases: [{name: x}]").text(), "case 'x' has no cluster"));
-  CHECK(contains(read(kBase + "cases: [{software: {name: x}}]").text(),
+  CHECK(contains(read(kTwoCases + "cases: [{software: {name: x}}]").text(),
                  "software must be the name of a framework profile"));
-  CHECK(contains(read(kBase + "cases: [{model: lama-2-7b}]").text(), "did you mean 'llama-2-7b'"));
-  CHECK(contains(read(kBase + "cases: [{software: megatron-ml}]").text(), "did you mean 'megatron-lm'"));
-  CHECK(contains(read(kBase + "cases: [{price: {per_hour: 1, per_month: 2}}]").text(), "write one"));
-  CHECK(contains(read(kBase + "cases: [{price: {currency: EUR}}]").text(), "price needs per_hour, per_month or per_year"));
-  CHECK(contains(read(kBase + "cases: [{price: {per_hour: -1}}]").text(), "out of range"));
-  CHECK(contains(read(kBase + "cases: [{plan: {tp: 3}}]").text(), "tp=3 does not divide heads=32"));
-  CHECK(contains(read(kBase + "cases: [{plan: auto}]").text(), "plan=auto is not simulated yet"));
-  CHECK(contains(read(kBase + "cases: [{train: {precision: fp8}}]").text(),
+  CHECK(contains(read(kTwoCases + "cases: [{model: lama-2-7b}]").text(), "did you mean 'llama-2-7b'"));
+  CHECK(contains(read(kTwoCases + "cases: [{software: megatron-ml}]").text(), "did you mean 'megatron-lm'"));
+  CHECK(contains(read(kTwoCases + "cases: [{price: {per_hour: 1, per_month: 2}}]").text(), "write one"));
+  CHECK(contains(read(kTwoCases + "cases: [{price: {currency: EUR}}]").text(), "price needs per_hour, per_month or per_year"));
+  CHECK(contains(read(kTwoCases + "cases: [{price: {per_hour: -1}}]").text(), "out of range"));
+  CHECK(contains(read(kTwoCases + "cases: [{plan: {tp: 3}}]").text(), "tp=3 does not divide heads=32"));
+  CHECK(contains(read(kTwoCases + "cases: [{plan: auto}]").text(), "plan=auto is not simulated yet"));
+  CHECK(contains(read(kTwoCases + "cases: [{train: {precision: fp8}}]").text(),
                  "s.yaml:10:29: error: precision fp8 does not run on a100-sxm4-80gb; legal: fp32, tf32, fp16, bf16"));
-  CHECK_FALSE(read(kBase + "cases: [{}, {plan: {tp: 3}}]").scenario);
+  CHECK_FALSE(read(kTwoCases + "cases: [{}, {plan: {tp: 3}}]").scenario);
 }
 
 TEST_CASE("all cases' errors are reported, also those of a shared base") {
@@ -214,7 +215,7 @@ TEST_CASE("all cases' errors are reported, also those of a shared base") {
 }
 
 TEST_CASE("sizes are bounded") {
-  std::string many = kBase + "cases:\n";
+  std::string many = kTwoCases + "cases:\n";
   for (int i = 0; i < 10001; ++i) many += "- {}\n";
   CHECK(contains(read(many).text(), "there are 10001 cases; at most 10000 are allowed"));
   std::string large = "base:\n";
@@ -223,7 +224,7 @@ TEST_CASE("sizes are bounded") {
 }
 
 TEST_CASE("thousands of cases share what they have in common") {
-  std::string many = kBase + "cases:\n";
+  std::string many = kTwoCases + "cases:\n";
   for (int i = 0; i < 2000; ++i) many += "- {}\n";
   const auto start = std::chrono::steady_clock::now();
   const Reading r = read(many);
@@ -235,13 +236,13 @@ TEST_CASE("thousands of cases share what they have in common") {
 
 TEST_CASE("files that are missing or are no scenario") {
   Diagnostics said;
-  CHECK_FALSE(load_scenario(kFolder + "no-such-file.yaml", kData, said));
+  CHECK_FALSE(load_scenario(testing::kFolder + "no-such-file.yaml", kData, said));
   CHECK(said.has_errors());
 }
 
 TEST_CASE("a file of measured runs is a scenario too") {
   Diagnostics said;
-  const auto scenario = load_scenario(kFolder + "sc21-megatron.yaml", kData, said);
+  const auto scenario = load_scenario(testing::kFolder + "sc21-megatron.yaml", kData, said);
   for (const Diagnostic& d : said.all()) INFO(to_string(d));
   REQUIRE(scenario);
   REQUIRE(scenario->cases.size() == 4);

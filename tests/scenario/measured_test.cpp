@@ -5,12 +5,15 @@
 #include <string>
 
 #include "sim/scenario/scenario.h"
+#include "tests/scenario/support.h"
+#include "tests/support/text.h"
 
 namespace foretrain {
 namespace {
 
-const DataFolder kData{FORETRAIN_SOURCE_DIR};
-const std::string kFolder = std::string(FORETRAIN_SOURCE_DIR) + "/tests/scenario/data/";
+using testing::contains;
+using testing::kData;
+
 
 struct Loaded {
   std::optional<MeasuredFile> file;
@@ -49,10 +52,8 @@ cases:
   return loaded;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_CASE("published runs load with what was measured") {
-  const Loaded l = load(kFolder + "sc21-megatron.yaml");
+  const Loaded l = load(testing::kFolder + "sc21-megatron.yaml");
   INFO(l.text());
   REQUIRE(l.file);
   CHECK(contains(l.file->source_title, "Megatron-LM"));
@@ -74,7 +75,7 @@ TEST_CASE("published runs load with what was measured") {
 }
 
 TEST_CASE("a run that needs a feature that is not built is kept aside") {
-  const Loaded l = load(kFolder + "zero-bubble.yaml");
+  const Loaded l = load(testing::kFolder + "zero-bubble.yaml");
   INFO(l.text());
   REQUIRE(l.file);
   REQUIRE(l.file->cases.size() == 2);
@@ -123,7 +124,7 @@ TEST_CASE("a file that says wrongly what was measured is an error") {
   CHECK(contains(load_case("measured: {step_time: 3}").text(), "unknown key 'step_time' in measured"));
   CHECK(contains(load_case("measured: {oom: true}, trust: total").text(), "is not one of high, medium, low"));
   CHECK_FALSE(load_case("measured: {}").file);
-  CHECK_FALSE(load(kFolder + "no-such-file.yaml").file);
+  CHECK_FALSE(load(testing::kFolder + "no-such-file.yaml").file);
 }
 
 }  // namespace

@@ -5,14 +5,17 @@
 #include "sim/config/catalogue.h"
 #include "sim/hardware/cluster_description.h"
 #include "sim/scenario/offer_list.h"
+#include "tests/scenario/support.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
+using foretrain::testing::contains;
+using foretrain::testing::kData;
 
 namespace {
 
-const DataFolder kData{FORETRAIN_SOURCE_DIR};
 
-struct Reading {
+struct OfferReading {
   std::optional<OfferFile> file;
   std::string text;
 };
@@ -23,9 +26,9 @@ std::string said(const Diagnostics& diagnostics) {
   return text;
 }
 
-Reading read(const std::string& yaml) {
+OfferReading read_offer_file(const std::string& yaml) {
   Diagnostics diagnostics;
-  Reading reading;
+  OfferReading reading;
   if (const auto node = config::parse_yaml(yaml, "o", diagnostics)) {
     reading.file = read_offers(*node, "my/", kData, diagnostics);
   }
@@ -47,8 +50,6 @@ Gathering gather(const std::string& yaml) {
   result.text = said(diagnostics);
   return result;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const char* const kOne =
     "currency: CNY\ndate: 2026-11\nsource: a seller\noffers:\n"
@@ -89,7 +90,7 @@ TEST_CASE("every offer of the catalogue is a machine, with its date and source")
 }
 
 TEST_CASE("an offer has the file's currency and quote, and whole months unless it says otherwise") {
-  const Reading r = read(kOne);
+  const OfferReading r = read_offer_file(kOne);
   INFO(r.text);
   REQUIRE(r.file);
   const Offer& offer = r.file->offers.at(0);
@@ -98,13 +99,13 @@ TEST_CASE("an offer has the file's currency and quote, and whole months unless i
   CHECK(offer.price.whole_periods);
   CHECK(offer.quote.date == "2026-11");
   CHECK(offer.quote.source == "a seller");
-  const Reading used = read("date: d\nsource: s\noffers: [{name: a, machine: {gpu: t4-16gb, gpus: 1}, price: 1USD/h}]");
+  const OfferReading used = read_offer_file("date: d\nsource: s\noffers: [{name: a, machine: {gpu: t4-16gb, gpus: 1}, price: 1USD/h}]");
   REQUIRE(used.file);
   CHECK_FALSE(used.file->offers[0].price.whole_periods);
 }
 
 TEST_CASE("add-ons change the price and the machine") {
-  const Offer offer = read(kOne).file->offers.at(0);
+  const Offer offer = read_offer_file(kOne).file->offers.at(0);
   CHECK(offer.with({}).price.amount == Band(25000, 40000));
   const Offer more = offer.with({"ram", "line", "again", "of another"});
   CHECK(more.price.amount == Band(25900, 40900));
@@ -141,7 +142,7 @@ TEST_CASE("a list names files, offers and machines of its own") {
 
 TEST_CASE("wrong offers are refused with what would be right") {
   const auto offer = [](const std::string& text) {
-    return read("date: d\nsource: s\ncurrency: CNY\noffers: [{" + text + "}]").text;
+    return read_offer_file("date: d\nsource: s\ncurrency: CNY\noffers: [{" + text + "}]").text;
   };
   const std::string machine = "name: a, machine: {gpu: t4-16gb, gpus: 1}, ";
   CHECK(contains(offer("name: a, price: 1CNY/h"), "machine is missing"));
@@ -155,13 +156,13 @@ TEST_CASE("wrong offers are refused with what would be right") {
   CHECK(contains(offer(machine + "price: 1CNY/h, add_ons: {ram: {amount: 1, machine: 3}}"), "machine must be a map"));
   CHECK(contains(offer(machine + "price: 1CNY/h, add_ons: 3"), "add_ons must be a map"));
   CHECK(contains(offer(machine + "price: 1CNY/h, colour: red"), "colour"));
-  CHECK(contains(read("offers: [{" + machine + "price: 1CNY/h}]").text, "date is missing"));
-  CHECK(contains(read("title: nothing").text, "title"));
-  CHECK(contains(read("offers: 7").text, "must be a list"));
-  CHECK(contains(read("date: d\nsource: s\npurchases: [{name: a, gpu: t5, cost: 1, currency: CNY}]").text, "t5"));
-  CHECK(contains(read("date: d\nsource: s\npurchases: [{name: a, gpu: t4-16gb}]").text, "cost is missing"));
-  CHECK(contains(read("exchange: [{from: USD}]\noffers: []").text, "exchange.rate"));
-  CHECK(contains(read("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" + machine +
+  CHECK(contains(read_offer_file("offers: [{" + machine + "price: 1CNY/h}]").text, "date is missing"));
+  CHECK(contains(read_offer_file("title: nothing").text, "title"));
+  CHECK(contains(read_offer_file("offers: 7").text, "must be a list"));
+  CHECK(contains(read_offer_file("date: d\nsource: s\npurchases: [{name: a, gpu: t5, cost: 1, currency: CNY}]").text, "t5"));
+  CHECK(contains(read_offer_file("date: d\nsource: s\npurchases: [{name: a, gpu: t4-16gb}]").text, "cost is missing"));
+  CHECK(contains(read_offer_file("exchange: [{from: USD}]\noffers: []").text, "exchange.rate"));
+  CHECK(contains(read_offer_file("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" + machine +
                       "price: 1CNY/h}]")
                      .text,
                  "a second offer is called 'my/a'"));

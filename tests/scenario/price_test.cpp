@@ -7,33 +7,33 @@
 #include <random>
 
 #include "sim/config/tree.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
+using foretrain::testing::contains;
 
 namespace {
 
-struct Reading {
+struct PriceReading {
   std::optional<Price> price;
   std::string text;
 };
 
-Reading read(const std::string& yaml, const Price& defaults = {}) {
+PriceReading read_written_price(const std::string& yaml, const Price& defaults = {}) {
   Diagnostics diagnostics;
   const auto node = config::parse_yaml(yaml, "p", diagnostics);
-  Reading reading;
+  PriceReading reading;
   if (node) reading.price = read_price(*node, diagnostics, defaults);
   for (const Diagnostic& d : diagnostics.all()) reading.text += to_string(d) + "\n";
   return reading;
 }
 
 Price price_of(const std::string& yaml) {
-  const Reading reading = read(yaml);
+  const PriceReading reading = read_written_price(yaml);
   INFO(reading.text);
   REQUIRE(reading.price);
   return *reading.price;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -97,7 +97,7 @@ TEST_CASE("prices are read with what stands in for what they do not say") {
   REQUIRE(p.terms.size() == 2);
   CHECK(p.terms[0] == Price::Term{2 * kHoursPerYear, 0.7});  // longest first
   CHECK(p.terms[1] == Price::Term{6 * kHoursPerMonth, 0.9});
-  CHECK(read("2/h", {.amount = {}, .currency = "CNY"}).price->currency == "CNY");
+  CHECK(read_written_price("2/h", {.amount = {}, .currency = "CNY"}).price->currency == "CNY");
   CHECK(parse_term("quarter") == 3 * kHoursPerMonth);
   CHECK(parse_term("36h") == 36.0);
   CHECK_FALSE(parse_term("soon"));
@@ -105,13 +105,13 @@ TEST_CASE("prices are read with what stands in for what they do not say") {
 }
 
 TEST_CASE("wrong prices are refused with what would be right") {
-  CHECK(contains(read("{per_month: [3, 2]}").text, "must be an amount or [LOW, HIGH]"));
-  CHECK(contains(read("{per_month: 3, per_year: 2}").text, "write one"));
-  CHECK(contains(read("{currency: CNY}").text, "needs per_hour, per_month or per_year"));
-  CHECK(contains(read("{per_month: 3, terms: {fortnight: 0.9}}").text, "'fortnight' is no term"));
-  CHECK(contains(read("{per_month: 3, terms: {year: 1.2}}").text, "above 0 and at most 1"));
-  CHECK(contains(read("{per_month: 3, terms: [0.8]}").text, "must be a map"));
-  CHECK(contains(read("{per_month: 3, minimum_term: a while}").text, "is no term"));
-  CHECK(contains(read("{per_month: 3, per: hour}").text, "per"));
-  CHECK(contains(read("2800CNY/decade").text, "is not of the form"));
+  CHECK(contains(read_written_price("{per_month: [3, 2]}").text, "must be an amount or [LOW, HIGH]"));
+  CHECK(contains(read_written_price("{per_month: 3, per_year: 2}").text, "write one"));
+  CHECK(contains(read_written_price("{currency: CNY}").text, "needs per_hour, per_month or per_year"));
+  CHECK(contains(read_written_price("{per_month: 3, terms: {fortnight: 0.9}}").text, "'fortnight' is no term"));
+  CHECK(contains(read_written_price("{per_month: 3, terms: {year: 1.2}}").text, "above 0 and at most 1"));
+  CHECK(contains(read_written_price("{per_month: 3, terms: [0.8]}").text, "must be a map"));
+  CHECK(contains(read_written_price("{per_month: 3, minimum_term: a while}").text, "is no term"));
+  CHECK(contains(read_written_price("{per_month: 3, per: hour}").text, "per"));
+  CHECK(contains(read_written_price("2800CNY/decade").text, "is not of the form"));
 }

@@ -4,32 +4,34 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/scenario/support.h"
+#include "tests/support/text.h"
+
 using namespace foretrain;
+using foretrain::testing::contains;
+using foretrain::testing::kData;
 
 namespace {
 
-const DataFolder kData{FORETRAIN_SOURCE_DIR};
 
 const std::string kBase =
     "title: t\nask: rent\nbase:\n  model: {arch: llama, layers: 4, hidden: 256, heads: 4, ffn: 512, vocab: 1024}\n"
     "  train: {seq_len: 256, global_batch: 16, tokens: 1e9}\n  software: deepspeed\n";
 
-struct Reading {
+struct QuestionReading {
   std::optional<RentQuestion> question;
   std::string text;
 };
 
-Reading read(const std::string& yaml, const RentOverrides& overrides = {}) {
+QuestionReading read_question(const std::string& yaml, const RentOverrides& overrides = {}) {
   Diagnostics diagnostics;
-  Reading reading;
+  QuestionReading reading;
   if (const auto root = config::parse_yaml(yaml, "q.yaml", diagnostics)) {
     reading.question = read_rent_question(*root, "", kData, diagnostics, overrides);
   }
   for (const Diagnostic& d : diagnostics.all()) reading.text += to_string(d) + "\n";
   return reading;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string own(const std::string& machine, const std::string& price = "1CNY/h", const std::string& more = "") {
   return "{name: own, machine: " + machine + ", price: " + price + more + "}";
@@ -39,7 +41,7 @@ const std::string kNode = "{gpu: a100-sxm4-40gb, gpus: 8, intra: nvswitch, nics:
 }  // namespace
 
 TEST_CASE("a question says what is to be rented, by when and for how much") {
-  const Reading r = read(kBase + "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
+  const QuestionReading r = read_question(kBase + "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
                          "], max_gpus: 32, overhead: {setup: 30min, dataset: 300GB, network: 100Mb/s,\n"
                          "  checkpoint: {size: 80GB, rate: 2GB/s, every: 1h}, interrupted_every: 1d}}");
   INFO(r.text);
@@ -59,22 +61,22 @@ TEST_CASE("a question says what is to be rented, by when and for how much") {
 }
 
 TEST_CASE("machines that nothing joins are tried alone, cards of a machine by ones and twos") {
-  const Reading alone = read(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}") + "]}");
+  const QuestionReading alone = read_question(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}") + "]}");
   REQUIRE(alone.question);
   CHECK(alone.question->candidates.size() == 1);
-  const Reading cards =
-      read(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}", "1CNY/h", ", up_to_gpus: 6") + "]}");
+  const QuestionReading cards =
+      read_question(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}", "1CNY/h", ", up_to_gpus: 6") + "]}");
   REQUIRE(cards.question);
   REQUIRE(cards.question->candidates.size() == 4);  // 1, 2, 4, 6
   CHECK(cards.question->candidates[3].units == 6);
   CHECK(cards.question->cases[3].cluster.gpus_per_node == 6);
-  const Reading asked = read(kBase + "rent: {machines: [1, 3], offers: [" + own(kNode) + "]}");
+  const QuestionReading asked = read_question(kBase + "rent: {machines: [1, 3], offers: [" + own(kNode) + "]}");
   REQUIRE(asked.question);
   CHECK(asked.question->cases[1].cluster.gpus == 24);
 }
 
 TEST_CASE("offers of the same machine share a case") {
-  const Reading r = read(kBase +
+  const QuestionReading r = read_question(kBase +
                          "rent: {currency: USD, offers: [gpu-clouds/runpod-secure-h100-pcie-80g, "
                          "gpu-clouds/runpod-community-h100-pcie-80g]}");
   INFO(r.text);
@@ -84,7 +86,7 @@ TEST_CASE("offers of the same machine share a case") {
 }
 
 TEST_CASE("an offer on which the job cannot run, or cannot be compared, is left out by name") {
-  const Reading r = read(
+  const QuestionReading r = read_question(
       "base: {model: llama-2-7b, train: {seq_len: 2048, global_batch: 16, tokens: 1e9, precision: bf16}, software: "
       "deepspeed}\nrent: {currency: CNY, offers: [idc10000/a100-40g, idc10000/a16-slice, "
       "gpu-clouds/lambda-a10]}");
@@ -97,7 +99,7 @@ TEST_CASE("an offer on which the job cannot run, or cannot be compared, is left 
 }
 
 TEST_CASE("samples and epochs are tokens") {
-  const Reading r = read(
+  const QuestionReading r = read_question(
       "base: {model: llama-2-7b, train: {seq_len: 1024, global_batch: 16, samples: 10k, epochs: 3}, software: "
       "deepspeed}"
       "\nrent: {offers: [" +
@@ -109,7 +111,7 @@ TEST_CASE("samples and epochs are tokens") {
 
 TEST_CASE("the command line comes first") {
   const std::string file = kBase + "rent: {deadline: 3d, budget: 1CNY, offers: [" + own(kNode) + "]}";
-  const Reading r = read(file, {{"idc10000/8x-h100"}, "12h", "70000CNY"});
+  const QuestionReading r = read_question(file, {{"idc10000/8x-h100"}, "12h", "70000CNY"});
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->deadline_hours == 12.0);
@@ -119,7 +121,7 @@ TEST_CASE("the command line comes first") {
 }
 
 TEST_CASE("wrong questions are refused with what would be right") {
-  const auto rent = [](const std::string& text) { return read(kBase + "rent: {" + text + "}").text; };
+  const auto rent = [](const std::string& text) { return read_question(kBase + "rent: {" + text + "}").text; };
   const std::string offers = "offers: [" + own(kNode) + "], ";
   CHECK(contains(rent(offers + "deadline: soon"), "is not of the form 3d12h"));
   CHECK(contains(rent(offers + "budget: much"), "is not of the form 2000CNY"));
@@ -135,14 +137,14 @@ TEST_CASE("wrong questions are refused with what would be right") {
   CHECK(contains(rent("currency: EUR, offers: [idc10000/t4]"), "no offer can be compared"));
   CHECK(contains(rent("offers: [{}]"), "machine is missing"));
   CHECK(contains(rent("offers: [purchases]"), "no offer to choose from"));
-  CHECK(contains(read("rent: {}").text, "base is missing"));
-  CHECK(contains(read(kBase + "cases: []\n").text, "cases"));
-  CHECK(contains(read(kBase + "  cluster: {node: dgx-a100-80g}\nrent: {}").text, "the machines come from the offers"));
+  CHECK(contains(read_question("rent: {}").text, "base is missing"));
+  CHECK(contains(read_question(kBase + "cases: []\n").text, "cases"));
+  CHECK(contains(read_question(kBase + "  cluster: {node: dgx-a100-80g}\nrent: {}").text, "the machines come from the offers"));
   const std::string idle = "base: {model: llama-2-7b, train: {seq_len: 2048, global_batch: 8}, software: deepspeed}\n";
-  CHECK(contains(read(idle + "rent: {" + offers + "}").text, "write train.tokens"));
+  CHECK(contains(read_question(idle + "rent: {" + offers + "}").text, "write train.tokens"));
   // What is wrong with the job itself is said once, not as the fault of every offer.
   const std::string wrong = "base: {model: lama-2-7b, train: {seq_len: 2048, global_batch: 8, tokens: 1}}\n";
-  const std::string text = read(wrong + "rent: {offers: [idc10000]}").text;
+  const std::string text = read_question(wrong + "rent: {offers: [idc10000]}").text;
   CHECK(contains(text, "did you mean 'llama-2-7b'"));
   CHECK(text.find("lama-2-7b", text.find("did you mean") + 30) == std::string::npos);
 }

@@ -8,17 +8,12 @@
 #include <string>
 
 #include "sim/scenario/scenario.h"
+#include "tests/support/text.h"
 
 namespace foretrain::testing {
 
 inline const DataFolder kData{FORETRAIN_SOURCE_DIR};
-
-// Every diagnostic as the user sees it, one a line.
-inline std::string shown(const Diagnostics& diagnostics) {
-  std::string lines;
-  for (const Diagnostic& d : diagnostics.all()) lines += to_string(d) + "\n";
-  return lines;
-}
+inline const std::string kFolder = std::string(FORETRAIN_SOURCE_DIR) + "/tests/scenario/data/";
 
 // A file with this text, removed at the end.
 class TemporaryFile {

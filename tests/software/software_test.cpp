@@ -7,8 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/text.h"
+
 namespace foretrain {
 namespace {
+
+using testing::contains;
 
 const std::string kProfiles = std::string(FORETRAIN_SOURCE_DIR) + "/configs/software";
 
@@ -48,8 +52,6 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("every profile loads, is named like its file, says its source, and its variants exist") {
   const config::Catalogue catalogue(kProfiles, "software profile");

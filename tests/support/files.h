@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/support/text.h"
+
 // Files and texts for tests.
 namespace foretrain::testing {
 
@@ -38,7 +40,5 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace foretrain::testing
