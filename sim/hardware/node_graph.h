@@ -10,6 +10,8 @@
 
 namespace foretrain {
 
+struct NodeRates;
+
 // Adds `weight` times the hops of `path` to `total`, one entry a link.
 void add_hops(std::vector<Hop>& total, std::span<const Hop> path, double weight = 1.0);
 
@@ -67,6 +69,13 @@ class NodeGraph {
   std::vector<LinkId> links_of_nic(int nic) const;
 
  private:
+  struct Routing;
+  void note_owners(const Routing& r);
+  void add_host(Routing& r, const NodeRates& rates);
+  void route_hosts(const Routing& r);
+  void route_gpus(const Routing& r);  // after the hosts, which they may lead through
+  void route_nics(const Routing& r);  // the same
+
   static std::size_t pair(int row, int column, int columns) {
     return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
   }
