@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/claims/claims.h"
@@ -37,12 +38,25 @@ struct LessonRun {
   std::string source_title, source_url;
 };
 
+// What a reader may change at the end of a lesson: sliders, each with named positions. Every combination is a case.
+struct WhatIf {
+  struct Slider {
+    std::string name;
+    std::vector<std::string> positions;
+    std::size_t start = 0;  // where it stands at first
+  };
+  std::string text;
+  std::vector<Slider> sliders;
+  std::vector<Case> cases;  // of every combination; the position of the last slider changes fastest
+};
+
 // A short walk made of simulated runs.
 struct Lesson {
   std::string name, title, text;
   std::vector<LessonStep> steps;
   std::string measured_text;
   std::vector<LessonRun> measured;
+  std::optional<WhatIf> what_if;
 };
 
 // A file of a lesson:
@@ -64,6 +78,11 @@ struct Lesson {
 //   measured:
 //     text: TEXT
 //     runs: [{file: PATH, case: NAME}, ...]      # of a file of measured runs, from the data folder
+//   what_if:                                     # optional
+//     text: TEXT
+//     base: {...}                                # merged over that of the lesson
+//     sliders:                                   # at most 5,000 combinations
+//       - {name: TEXT, start: NAME, positions: [{name, ...}, ...]}   # merged over the base, as a case
 //
 // nullopt if anything is wrong.
 std::optional<Lesson> load_lesson(const std::string& path, const DataFolder& data, Diagnostics& diagnostics);
@@ -87,6 +106,13 @@ struct PerformedLesson {
   };
   std::vector<Prediction> predictions;  // of the measured runs
 };
+
+// What the figures of a what-if are: those of `run` by their names, and all parts of the breakdown.
+std::span<const std::string_view> what_if_figures();
+// Of every case of a what-if these figures; NaN where the case has none.
+using Explored = std::vector<std::vector<double>>;
+std::optional<Explored> explore(const WhatIf& what_if, const SimulateFigures& simulate, int threads,
+                                Diagnostics& diagnostics);
 
 // Simulates every case of a lesson, which must outlive the result, on up to `threads` threads. nullopt after reporting
 // figures that do not exist and cases out of all proportion.

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "sim/config/quote.h"
-#include "sim/lessons/lesson.h"
+#include "sim/lessons/load_what_if.h"
 
 namespace foretrain {
 namespace {
@@ -169,6 +169,9 @@ std::optional<Lesson> read_lesson(const Node& root, const DataFolder& data, Diag
     lesson.measured_text = measured.required_text("text");
     for (const Node& run : items(measured, "runs", kMostRuns, true)) read_run(run, data, lesson, diagnostics);
     measured.finish();
+  }
+  if (const Node* node = present(reader.node("what_if"))) {
+    lesson.what_if = read_what_if(*node, base, data, diagnostics);
   }
   reader.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -77,7 +79,45 @@ PerformedStep performed_step(const LessonStep& step, std::span<const Figures> of
   return result;
 }
 
+constexpr std::array<std::string_view, 18> kWhatIfFigures = {"step_time_s",
+                                                             "tokens_per_s",
+                                                             "mfu",
+                                                             "memory.gpu_peak_bytes",
+                                                             "memory.gpu_capacity_bytes",
+                                                             "fits",
+                                                             "breakdown_s.compute",
+                                                             "breakdown_s.launch",
+                                                             "breakdown_s.tp_comm",
+                                                             "breakdown_s.cp_comm",
+                                                             "breakdown_s.ep_comm",
+                                                             "breakdown_s.dp_comm",
+                                                             "breakdown_s.zero_comm",
+                                                             "breakdown_s.pp_comm",
+                                                             "breakdown_s.bubble",
+                                                             "breakdown_s.offload",
+                                                             "breakdown_s.optimizer",
+                                                             "breakdown_s.other"};
+
 }  // namespace
+
+std::span<const std::string_view> what_if_figures() { return kWhatIfFigures; }
+
+std::optional<Explored> explore(const WhatIf& what_if, const SimulateFigures& simulate, int threads,
+                                Diagnostics& diagnostics) {
+  const int errors_before = diagnostics.error_count();
+  std::vector<const Case*> cases;
+  for (const Case& c : what_if.cases) cases.push_back(&c);
+  Explored explored;
+  for (const Figures& figures : simulated(cases, simulate, threads, diagnostics)) {
+    std::vector<double>& point = explored.emplace_back();
+    for (const std::string_view name : kWhatIfFigures) {
+      const auto found = figures.find(name);
+      point.push_back(found == figures.end() ? std::numeric_limits<double>::quiet_NaN() : found->second);
+    }
+  }
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
+  return explored;
+}
 
 std::optional<PerformedLesson> perform(const Lesson& lesson, const SimulateFigures& simulate, int threads,
                                        Diagnostics& diagnostics) {

@@ -102,6 +102,31 @@ Json step_json(const PerformedStep& performed) {
   return json;
 }
 
+Json what_if_json(const WhatIf& what_if, const Explored& explored) {
+  Json json{{"text", what_if.text}, {"sliders", Json::array()}, {"figures", Json::array()}, {"points", Json::array()}};
+  for (const WhatIf::Slider& slider : what_if.sliders) {
+    json["sliders"].push_back({{"name", slider.name}, {"positions", slider.positions}, {"start", slider.start}});
+  }
+  for (const std::string_view figure : what_if_figures()) json["figures"].push_back(figure);
+  for (const std::vector<double>& figures : explored) {
+    Json point = Json::array();
+    for (const double figure : figures) point.push_back(Json::parse(fmt::format("{:.6g}", figure), nullptr, false));
+    for (Json& figure : point) {
+      if (figure.is_discarded()) figure = nullptr;
+    }
+    json["points"].push_back(std::move(point));
+  }
+  return json;
+}
+
+std::string what_if_text(const WhatIf& what_if, const Terminal& terminal) {
+  std::vector<Message> names;
+  for (const WhatIf::Slider& slider : what_if.sliders) names.push_back(terminal.words.text(slider.name));
+  const Message said = message("with --html FILE a page with sliders, every one of their {} positions simulated: {}",
+                               grouped(static_cast<double>(what_if.cases.size())), joined(names, message(", ")));
+  return wrapped(printable(terminal.words(said)), terminal.width, 0) + "\n";
+}
+
 }  // namespace
 
 std::string lesson_text(const PerformedLesson& performed, const Terminal& terminal) {
@@ -115,7 +140,8 @@ std::string lesson_text(const PerformedLesson& performed, const Terminal& termin
     text += paragraph(step.text, terminal) + step_table(performed.steps[i], terminal) + "\n";
     text += checks_text(performed.steps[i], terminal);
   }
-  return text + measured_text(performed, terminal);
+  text += measured_text(performed, terminal);
+  return lesson.what_if ? text + what_if_text(*lesson.what_if, terminal) : text;
 }
 
 std::string lessons_text(std::span<const Lesson> lessons, const Terminal& terminal) {
@@ -135,11 +161,12 @@ std::string lessons_json(std::span<const Lesson> lessons) {
   return dumped(json);
 }
 
-std::string lesson_json(const PerformedLesson& performed) {
+std::string lesson_json(const PerformedLesson& performed, const Explored* explored) {
   const Lesson& lesson = *performed.lesson;
   Json json{{"schema", 1}, {"lesson", lesson.name}, {"title", lesson.title}, {"text", lesson.text}};
   json["steps"] = Json::array();
   for (const PerformedStep& step : performed.steps) json["steps"].push_back(step_json(step));
+  json["measured_text"] = lesson.measured_text;
   json["measured"] = Json::array();
   for (std::size_t i = 0; i < lesson.measured.size(); ++i) {
     const LessonRun& run = lesson.measured[i];
@@ -157,6 +184,7 @@ std::string lesson_json(const PerformedLesson& performed) {
     }
     json["measured"].push_back(std::move(one));
   }
+  if (lesson.what_if && explored != nullptr) json["what_if"] = what_if_json(*lesson.what_if, *explored);
   return dumped(json);
 }
 

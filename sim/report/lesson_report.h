@@ -15,7 +15,8 @@ std::string lesson_text(const PerformedLesson& lesson, const Terminal& terminal)
 std::string lessons_text(std::span<const Lesson> lessons, const Terminal& terminal);
 
 // The same for programs.
-std::string lesson_json(const PerformedLesson& lesson);
+// `explored`: of the lesson's what-if, to six digits, in the order of its combinations; null if it has none.
+std::string lesson_json(const PerformedLesson& lesson, const Explored* explored = nullptr);
 std::string lessons_json(std::span<const Lesson> lessons);
 
 }  // namespace foretrain::report

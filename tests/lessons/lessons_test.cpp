@@ -146,3 +146,83 @@ TEST_CASE("a figure that does not exist is an error") {
   CHECK_FALSE(perform(*lesson, figures_of, 1, diagnostics));
   CHECK(diagnostics.has_errors());
 }
+
+namespace {
+
+const char* const kSliders = R"(what_if:
+  text: W
+  base: {cluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 2}}
+  sliders:
+    - {name: link, start: NVSwitch, positions: [{name: PCIe, cluster: {intra: pcie}}, {name: NVSwitch, cluster: {intra: nvswitch}}]}
+    - name: batch
+      start: "8"
+      positions: [{name: "8"}, {name: "16", train: {global_batch: 16}}, {name: "32", train: {global_batch: 32}}]
+)";
+
+}  // namespace
+
+TEST_CASE("a what-if is every combination of its sliders, each simulated as if it stood alone") {
+  Diagnostics diagnostics;
+  const auto lesson = loaded(kLesson + std::string(kSliders), diagnostics);
+  REQUIRE_MESSAGE(lesson, to_string(diagnostics.all().front()));
+  REQUIRE(lesson->what_if);
+  const WhatIf& what_if = *lesson->what_if;
+  CHECK(what_if.sliders[0].start == 1);
+  CHECK(what_if.sliders[1].start == 0);
+  REQUIRE(what_if.cases.size() == 6);
+  CHECK(what_if.cases[1].name == "PCIe, 16");  // the last slider moves fastest
+  CHECK(what_if.cases[5].name == "NVSwitch, 32");
+  CHECK(what_if.cases[5].train.global_batch == 32);
+  const auto explored = explore(what_if, figures_of, 2, diagnostics);
+  REQUIRE(explored);
+  const auto names = what_if_figures();
+  for (std::size_t i = 0; i < explored->size(); ++i) {
+    const Figures alone = figures_of(what_if.cases[i]);
+    double parts = 0;
+    for (std::size_t f = 0; f < names.size(); ++f) {
+      CHECK((*explored)[i][f] == alone.at(std::string(names[f])));
+      if (names[f].starts_with("breakdown_s.")) parts += (*explored)[i][f];
+    }
+    CHECK(parts == doctest::Approx(alone.at("step_time_s")));  // no part of the step is missing
+  }
+  const auto performed = perform(*lesson, figures_of, 1, diagnostics);
+  REQUIRE(performed);
+  CHECK(report::lesson_text(*performed, {}).find("6 positions simulated: link, batch") != std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(report::lesson_json(*performed)).contains("what_if"));
+  const auto json = nlohmann::json::parse(report::lesson_json(*performed, &*explored))["what_if"];
+  CHECK(json["sliders"][1]["positions"] == nlohmann::json{"8", "16", "32"});
+  REQUIRE(json["points"].size() == 6);
+  CHECK(json["points"][4][0].get<double>() == doctest::Approx((*explored)[4][0]).epsilon(1e-5));
+}
+
+TEST_CASE("wrong sliders are refused with what would be right") {
+  const auto check = [](const std::string& from, const std::string& to, const std::string& message) {
+    CAPTURE(to);
+    Diagnostics diagnostics;
+    CHECK_FALSE(loaded(kLesson + replaced(kSliders, from, to), diagnostics));
+    std::string said;
+    for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+    CHECK_MESSAGE(said.find(message) != std::string::npos, said);
+  };
+  check("start: NVSwitch", "start: NVSwich", "there is no position 'NVSwich'; did you mean 'NVSwitch'?");
+  check("{name: PCIe, ", "{nam: PCIe, ", "a position needs a name");
+  check("[{name: \"8\"}, ", "[8, ", "a position needs a name");
+  check("text: W", "words: W", "text");
+  check("intra: pcie", "intra: string", "intra");
+  check("base: {cluster", "base: {clutser", "did you mean");
+  check(
+      "positions: [{name: \"8\"}, {name: \"16\", train: {global_batch: 16}}, {name: \"32\", train: {global_batch: "
+      "32}}]",
+      "positions: []", "positions must be a list of 1 to");
+  std::string many = "sliders:\n";
+  for (int slider = 0; slider < 8; ++slider) {
+    many += "    - {name: s, start: a, positions: [{name: a}, {name: b}, {name: c}]}\n";
+  }
+  check("sliders:\n", many, "sliders must be a list of 1 to 8");  // nine
+  const std::string eight = "title: T\ntext: U\nsteps: []\nwhat_if:\n  text: W\n  " + many;
+  Diagnostics diagnostics;
+  CHECK_FALSE(loaded(eight, diagnostics));
+  std::string said;
+  for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+  CHECK_MESSAGE(said.find("6561 combinations; at most 5000") != std::string::npos, said);
+}

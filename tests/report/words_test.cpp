@@ -109,6 +109,12 @@ TEST_CASE("everything that lessons say has a Chinese translation, and no transla
       said.insert(step.columns.begin(), step.columns.end());
       for (const LessonFigure& figure : step.figures) said.insert(figure.name);
     }
+    if (!lesson->what_if) continue;
+    said.insert(lesson->what_if->text);
+    for (const WhatIf::Slider& slider : lesson->what_if->sliders) {
+      said.insert(slider.name);
+      said.insert(slider.positions.begin(), slider.positions.end());
+    }
   }
   const std::string all = read(kSources + "/configs/text/zh.yaml"),
                     lessons = read(kSources + "/configs/text/lessons-zh.yaml");
