@@ -7,9 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sim/config/quote.h"
-
 #include "sim/base/parallel.h"
+#include "sim/config/quote.h"
 
 namespace foretrain::cli {
 
@@ -30,6 +29,10 @@ void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv)
       throw CLI::ValidationError("--json and --csv", "cannot both be written to " + options.json);
     }
   });
+}
+
+void add_html_option(CLI::App& parser, CommonOptions& options) {
+  parser.add_option("--html", options.html, "write a page with pictures; it needs no network")->type_name("FILE");
 }
 
 void add_threads_option(CLI::App& parser, CommonOptions& options) {

@@ -41,12 +41,15 @@ Command lesson_command(CLI::App& program);
 struct CommonOptions {
   std::string data;       // folder given with --data
   std::string json, csv;  // file, "-" for standard output, empty for none
+  std::string html;       // likewise, of commands that make a page
+  std::string command;    // as it was given; it stands on the page
   std::string language;   // --lang; empty for that of the locale
   bool quiet = false;
   int threads = 0;  // 0: as many as the machine has
 };
 void add_data_option(CLI::App& parser, CommonOptions& options);
 void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv = true);
+void add_html_option(CLI::App& parser, CommonOptions& options);
 void add_threads_option(CLI::App& parser, CommonOptions& options);
 int threads_of(const CommonOptions& options);
 
@@ -57,7 +60,8 @@ std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& d
 void keep_cases(Scenario& scenario, const std::string& file, const std::vector<std::string>& names,
                 Diagnostics& diagnostics);
 
-// The command that was given, fit for a shell: the program's and the subcommand's name, and every option with its values.
+// The command that was given, fit for a shell: the program's and the subcommand's name, and every option with its
+// values.
 std::string command_line(const CLI::App& subcommand);
 
 // To standard error, in order. Warnings and notes are left out when quiet.

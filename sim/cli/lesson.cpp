@@ -44,19 +44,27 @@ int list_lessons(const LessonOptions& options) {
 }
 
 int lesson(const LessonOptions& options) {
+  if (options.name.empty() && !options.html.empty()) return fail("a page is made of one lesson; name it");
   if (options.name.empty()) return list_lessons(options);
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   const std::optional<Lesson> found = data ? find_lesson(options.name, *data, diagnostics) : std::nullopt;
   const auto environment = found ? load_environment(*data, diagnostics) : std::nullopt;
   const SimulateFigures simulate = [&](const Case& c) {
-    return report::case_figures(simulate_case(c, *environment, {.with_advice = false}));
+    return report::case_figures(simulate_case(c, *environment, {.with_advice = false, .with_elasticity = false}));
   };
+  const auto page = environment ? page_template(options, *data, diagnostics) : std::nullopt;
   const auto performed = environment ? perform(*found, simulate, threads_of(options), diagnostics) : std::nullopt;
+  std::optional<Explored> explored;
+  if (performed && found->what_if && !(options.html.empty() && options.json.empty())) {
+    explored = explore(*found->what_if, simulate, threads_of(options), diagnostics);
+  }
   print(diagnostics, true);  // what a lesson's cases assume is part of the lesson
-  if (!performed) return kBadInput;
+  if (!performed || diagnostics.has_errors()) return kBadInput;
+  const Explored* points = explored ? &*explored : nullptr;
   return deliver(options, [&] { return report::lesson_text(*performed, standard_output(options)); },
-                 {{options.json, [&] { return report::lesson_json(*performed); }}});
+                 {{options.json, [&] { return report::lesson_json(*performed, points); }},
+                  {options.html, [&] { return page::lesson_page(*performed, points, *page, origin_of(options)); }}});
 }
 
 }  // namespace
@@ -66,15 +74,20 @@ Command lesson_command(CLI::App& program) {
   const auto options = std::make_shared<LessonOptions>();
   parser.add_option("NAME", options->name, "a lesson, or a file of your own (YAML); without it they are listed");
   add_output_options(parser, *options, false);
+  add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain lesson\n"
       "  foretrain lesson nvlink\n"
+      "  foretrain lesson what-if --html what-if.html\n"
       "  foretrain lesson bubble --json - | jq '.steps[0].cases'\n"
       "Every table is simulated when it is shown, and each lesson ends with a run that somebody measured.");
-  return {&parser, [options] { return lesson(*options); }};
+  return {&parser, [&parser, options] {
+            options->command = command_line(parser);
+            return lesson(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

@@ -152,6 +152,15 @@ int deliver(const CommonOptions& options, const std::function<std::string()>& ta
   return print_to_standard_output(to_terminal);
 }
 
+std::optional<page::Template> page_template(const CommonOptions& options, const DataFolder& data,
+                                            Diagnostics& diagnostics) {
+  return options.html.empty() ? std::nullopt : page::load_template(data, diagnostics);
+}
+
+page::Origin origin_of(const CommonOptions& options) {
+  return {options.command, FORETRAIN_VERSION, language_of(options)};
+}
+
 report::Terminal standard_output(const CommonOptions& options) {
   report::Terminal terminal;
   terminal.words = words_of(options);

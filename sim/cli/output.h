@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/cli/command.h"
+#include "sim/page/page.h"
 #include "sim/report/terminal.h"
 
 namespace foretrain::cli {
@@ -26,6 +27,11 @@ std::string language_of(const CommonOptions& options);
 // wants quiet. Every text that is not streamed is made and every file opened before anything is written, so that a path
 // that cannot be written leaves nothing behind. Returns the exit status.
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs);
+
+// The template for --html if a page is asked for. What is wrong with it is reported.
+std::optional<page::Template> page_template(const CommonOptions& options, const DataFolder& data,
+                                            Diagnostics& diagnostics);
+page::Origin origin_of(const CommonOptions& options);
 
 // Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal, the
 // language of --lang or of the locale.

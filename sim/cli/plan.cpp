@@ -21,10 +21,13 @@
 namespace foretrain::cli {
 namespace {
 
+// Plans that are shown; of more, a picture shows what they trade for each other.
+constexpr std::size_t kTop = 5, kTopOfPage = 20;
+
 struct PlanOptions : CommonOptions {
   ScenarioSource source;
   std::string fix, max_memory;
-  std::size_t top = 5;
+  std::optional<std::size_t> top;
 };
 
 // Set by Ctrl-C: the search then answers with what it has.
@@ -82,15 +85,15 @@ void show_progress(const SearchCounts& counts, Time best) {
 int plan(const PlanOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
+  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto page = environment ? page_template(options, *data, diagnostics) : std::nullopt;
   const bool ready = environment && prepare(*scenario, options, diagnostics);
   print(diagnostics, options.quiet);
-  if (!ready) return kBadInput;
+  if (!ready || diagnostics.has_errors()) return kBadInput;
 
   const bool shows_progress = !options.quiet && ::isatty(STDERR_FILENO) == 1;
-  PlannerOptions search{options.top, threads_of(options), &interrupted, {}};
+  PlannerOptions search{options.top.value_or(page ? kTopOfPage : kTop), threads_of(options), &interrupted, {}};
   if (shows_progress) search.progress = show_progress;
   std::signal(SIGINT, interrupt);
   std::vector<PlanAnswer> answers;
@@ -108,7 +111,9 @@ int plan(const PlanOptions& options) {
   return deliver(
       options,
       [&] { return report::plans_table(scenario->title, answers, seconds, search.threads, standard_output(options)); },
-      {{options.json, [&] { return report::plans_json(scenario->title, answers); }}});
+      {{options.json, [&] { return report::plans_json(scenario->title, answers); }},
+       {options.html,
+        [&] { return page::plan_page(scenario->title, answers, *environment, *page, origin_of(options)); }}});
 }
 
 }  // namespace
@@ -118,12 +123,15 @@ Command plan_command(CLI::App& program) {
   const auto options = std::make_shared<PlanOptions>();
   add_scenario_options(parser, options->source,
                        "scenario (YAML); what a case's plan says is fixed, the rest is looked for");
-  parser.add_option("--top", options->top, "plans to show")->check(CLI::Range(1, 1000))->capture_default_str();
+  parser
+      .add_option("--top", options->top, fmt::format("plans to show (default: {}, with a page {})", kTop, kTopOfPage))
+      ->check(CLI::Range(1, 1000));
   parser.add_option("--fix", options->fix, "values of the plan that are fixed, such as tp=8,zero=1")
       ->type_name("K=V,...");
   parser.add_option("--max-memory", options->max_memory, "memory of a GPU to use at most, such as 70GB")
       ->type_name("SIZE");
   add_output_options(parser, *options, false);
+  add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
@@ -131,8 +139,10 @@ Command plan_command(CLI::App& program) {
       "  foretrain plan my-question.yaml\n"
       "  foretrain plan --model llama-2-13b --gpu a100-80g --gpus 8 --global-batch 128 --zero 2\n"
       "  foretrain plan scenarios/gpt3-175b-1024xa100.yaml --fix tp=8 --max-memory 70GB --top 3\n"
+      "  foretrain plan scenarios/which-plan.yaml --html plans.html\n"
       "Ctrl-C ends the search with the best plans so far.");
-  return {&parser, [options] {
+  return {&parser, [&parser, options] {
+            options->command = command_line(parser);
             return options->source.show ? show_scenario(options->source, *options, OpenPlans::all) : plan(*options);
           }};
 }

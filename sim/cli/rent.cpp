@@ -25,6 +25,7 @@ int rent_machines(const RentCommandOptions& options) {
   const auto question = data ? load_rent_question(options.file, *data, diagnostics, options.overrides) : std::nullopt;
   const auto environment = question ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
+  const auto page = error_bars ? page_template(options, *data, diagnostics) : std::nullopt;
   print(diagnostics, options.quiet);
   if (!error_bars || diagnostics.has_errors()) return kBadInput;
 
@@ -39,7 +40,8 @@ int rent_machines(const RentCommandOptions& options) {
   if (shows_progress) fmt::print(stderr, "\r{:30}\r", "");
   return deliver(options, [&] { return report::rent_table(*question, answer, standard_output(options), options.all); },
                  {{options.json, [&] { return report::rent_json(*question, answer); }},
-                  {options.csv, [&] { return report::rent_csv(*question, answer); }}});
+                  {options.csv, [&] { return report::rent_csv(*question, answer); }},
+                  {options.html, [&] { return page::rent_page(*question, answer, *page, origin_of(options)); }}});
 }
 
 }  // namespace
@@ -58,15 +60,20 @@ Command rent_command(CLI::App& program) {
       ->type_name("MONEY");
   parser.add_flag("--all", options->all, "show every machine that was simulated");
   add_output_options(parser, *options);
+  add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain rent scenarios/rent/3090-to-a100-40g.yaml\n"
       "  foretrain rent my-job.yaml --offers my-prices.yaml --deadline 3d12h --json -\n"
+      "  foretrain rent scenarios/rent/8x40g-or-8x80g.yaml --html machines.html\n"
       "Offers of the catalogue: foretrain catalog offers. Machines on which the job does not fit are listed, with "
       "why.");
-  return {&parser, [options] { return rent_machines(*options); }};
+  return {&parser, [&parser, options] {
+            options->command = command_line(parser);
+            return rent_machines(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

@@ -26,8 +26,6 @@ struct RunOptions : CommonOptions {
   ScenarioSource source;
   std::string trace;  // file, "-" for standard output
   bool trace_kernels = false;
-  std::string html;     // file, "-" for standard output, empty for none
-  std::string command;  // as it was given
 };
 
 // A legal question may still be out of all proportion; such cases are reported, and nothing is answered.
@@ -72,11 +70,11 @@ void note_trace(const std::vector<CaseReport>& cases, const RunOptions& options)
 int run(const RunOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
+  std::optional<Scenario> scenario =
+      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  std::optional<page::Template> page_template;
-  if (error_bars && !options.html.empty()) page_template = page::load_template(*data, diagnostics);
+  const auto page = error_bars ? page_template(options, *data, diagnostics) : std::nullopt;
   const bool ready = error_bars && !diagnostics.has_errors();
   print(diagnostics, options.quiet);
   if (!ready) return kBadInput;
@@ -92,18 +90,15 @@ int run(const RunOptions& options) {
   print(refused);
   if (refused.has_errors()) return kBadInput;
   for (CaseReport& c : report.cases) add_error_bar(c, *error_bars);
-  report.verdict = judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
-    return order_likelihood(winner, second, ratio, *error_bars);
-  });
+  report.verdict =
+      judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
+        return order_likelihood(winner, second, ratio, *error_bars);
+      });
   note_trace(report.cases, options);
   return deliver(options, [&] { return report::run_table(report, standard_output(options)); },
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }},
-                  {options.html,
-                   [&] {
-                     return page::run_page(report, *environment, *page_template,
-                                           {options.command, FORETRAIN_VERSION, language_of(options)});
-                   }},
+                  {options.html, [&] { return page::run_page(report, *environment, *page, origin_of(options)); }},
                   {options.trace, {}, [&](const Output::Sink& sink) { write_trace(report.cases, options, sink); }}});
 }
 
@@ -113,13 +108,13 @@ Command run_command(CLI::App& program) {
   CLI::App& parser = *program.add_subcommand("run", "simulate a scenario, compare its cases and say which wins");
   const auto options = std::make_shared<RunOptions>();
   add_scenario_options(parser, options->source, "scenario (YAML)");
-  CLI::Option* trace = parser.add_option(
-      "--trace", options->trace, "write a timeline of every case that Perfetto opens; FILE.gz is compressed");
+  CLI::Option* trace = parser.add_option("--trace", options->trace,
+                                         "write a timeline of every case that Perfetto opens; FILE.gz is compressed");
   trace->type_name("FILE");
   parser.add_flag("--trace-kernels", options->trace_kernels, "the timeline shows the kernels of every pass as well")
       ->needs(trace);
   add_output_options(parser, *options);
-  parser.add_option("--html", options->html, "write a page with pictures; it needs no network")->type_name("FILE");
+  add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
@@ -134,7 +129,8 @@ Command run_command(CLI::App& program) {
       "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
-            return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic) : run(*options);
+            return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic)
+                                        : run(*options);
           }};
 }
 

@@ -86,6 +86,7 @@ int scale_cases(const ScaleCommandOptions& options) {
   std::optional<Scenario> scenario =
       data ? load(with_smallest(options, sizes), *data, diagnostics, OpenPlans::all) : std::nullopt;
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto page = environment ? page_template(options, *data, diagnostics) : std::nullopt;
   print(diagnostics, options.quiet);
   if (!environment || diagnostics.has_errors()) return kBadInput;
 
@@ -98,8 +99,12 @@ int scale_cases(const ScaleCommandOptions& options) {
     }
     curves.push_back({c.name, scale(c, *environment, how)});
   }
-  return deliver(options, [&] { return report::scale_table(scenario->title, curves, options.weak, standard_output(options)); },
-                 {{options.json, [&] { return report::scale_json(scenario->title, curves, options.weak); }}});
+  return deliver(
+      options, [&] { return report::scale_table(scenario->title, curves, options.weak, standard_output(options)); },
+      {{options.json, [&] { return report::scale_json(scenario->title, curves, options.weak); }},
+       {options.html, [&] {
+          return page::scale_page(scenario->title, curves, options.weak, *environment, *page, origin_of(options));
+        }}});
 }
 
 }  // namespace
@@ -113,14 +118,19 @@ Command scale_command(CLI::App& program) {
   parser.add_flag("--weak", options->weak, "the global batch grows with the GPUs (default: it stays)");
   add_scenario_options(parser, options->source, "scenario (YAML); dp follows the GPUs, plan: auto is looked for anew");
   add_output_options(parser, *options, false);
+  add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
   parser.footer(
       "Examples:\n"
       "  foretrain scale scenarios/gpt3-175b-1024xa100.yaml --nodes 16,32,64,128\n"
       "  foretrain scale --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3 --gpus 1,2,4,8\n"
+      "  foretrain scale my-question.yaml --gpus 8,16,32 --weak --html curves.html\n"
       "  foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -");
-  return {&parser, [options] { return options->source.show ? show(*options) : scale_cases(*options); }};
+  return {&parser, [&parser, options] {
+            options->command = command_line(parser);
+            return options->source.show ? show(*options) : scale_cases(*options);
+          }};
 }
 
 }  // namespace foretrain::cli

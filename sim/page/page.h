@@ -1,15 +1,21 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
+#include "sim/report/lesson_report.h"
+#include "sim/report/plan_report.h"
+#include "sim/report/rent_report.h"
 #include "sim/report/run_report.h"
+#include "sim/report/scale_report.h"
 #include "sim/report/words.h"
 
 namespace foretrain::page {
 
 // The page as it was bundled (configs/page/report.html, made by tools/report-page), its words in every language
-// (configs/text/page-*.yaml), and those of the sentences that an answer is made of (configs/text/zh.yaml).
+// (configs/text/page-*.yaml), and those of the sentences that an answer is made of (configs/text/zh.yaml and
+// lessons-zh.yaml).
 struct Template {
   std::string html;
   std::string words;  // JSON: {"en": {...}, "zh": {...}}
@@ -24,9 +30,17 @@ struct Origin {
   std::string command, version, language = {};
 };
 
-// One page that needs nothing else: the JSON of the answer as `run --json` writes it, with `view` added to it, inside
-// the template. What scenarios say stays data: no text of theirs becomes markup.
+// One page that needs nothing else, for the answer of each command: the JSON as the command's --json writes it, with
+// `view` added to it, inside the template. What scenarios say stays data: no text of theirs becomes markup.
 std::string run_page(const report::RunReport& report, const Environment& environment, const Template& page,
                      const Origin& origin);
+std::string plan_page(const std::string& title, std::span<const PlanAnswer> answers, const Environment& environment,
+                      const Template& page, const Origin& origin);
+std::string scale_page(const std::string& title, std::span<const report::ScaledCase> cases, bool weak,
+                       const Environment& environment, const Template& page, const Origin& origin);
+std::string rent_page(const RentQuestion& question, const RentAnswer& answer, const Template& page,
+                      const Origin& origin);
+std::string lesson_page(const PerformedLesson& lesson, const Explored* explored, const Template& page,
+                        const Origin& origin);
 
 }  // namespace foretrain::page

@@ -88,8 +88,7 @@ Json roofline_json(const CaseReport& r) {
           {"operators", std::move(operators)}};
 }
 
-Json topology_json(const CaseReport& r, const Cluster& cluster,
-                   const Communicators& communicators) {
+Json topology_json(const CaseReport& r, const Cluster& cluster, const Communicators& communicators) {
   const ClusterDescription& d = cluster.description();
   Json links = Json::array();
   for (const auto& link : node_traffic(r, cluster, communicators).links) {

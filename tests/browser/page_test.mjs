@@ -1,4 +1,4 @@
-// The page of `foretrain run --html` in a real browser.
+// The pages of `foretrain ... --html` in a real browser.
 //
 //   node tests/browser/page_test.mjs FORETRAIN CHROMIUM [FOLDER]     FOLDER: keeps pictures of the pages there
 import {execFileSync} from "node:child_process";
@@ -19,16 +19,18 @@ function check(holds, what) {
   console.error(`FAILED: ${what}`);
 }
 
-function page(scenario, ...options) {
-  const path = join(work, `${[scenario, ...options].join("-").replace(/\W/g, "-")}.html`);
-  execFileSync(foretrain, ["run", scenario, "--quiet", "--html", path, ...options], {cwd: root, env: {...process.env, LC_ALL: "C.UTF-8"}});
+// The page of a command, as an address.
+function pageOf(...words) {
+  const path = join(work, `${words.join("-").replace(/\W/g, "-")}.html`);
+  execFileSync(foretrain, [...words, "--quiet", "--html", path], {cwd: root, env: {...process.env, LC_ALL: "C.UTF-8"}});
   return pathToFileURL(path).href;
 }
+const page = (scenario, ...options) => pageOf("run", scenario, ...options);
 
 // Runs in the page. What every section draws, and whether it is what the JSON says.
 function inspect() {
   const answer = JSON.parse(document.getElementById("answer").textContent);
-  const at = (path) => path.split("/").reduce((node, key) => node?.[key], answer);
+  const at = (path) => path.split("/").reduce((node, key) => node?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], answer);
   const wrong = [];
   const cells = [...document.querySelectorAll("td[data-path], th[data-path]")];
   for (const cell of cells) {
@@ -37,7 +39,7 @@ function inspect() {
   }
   const sections = [...document.querySelectorAll("section")].filter((section) => section.querySelector(".picture")).map((section) => ({
     id: section.id,
-    rows: section.querySelectorAll(".numbers tbody tr").length,
+    rows: section.querySelectorAll("tbody tr").length,
     pictures: [...section.querySelectorAll(".picture")].map((picture) => {
       const canvas = picture.querySelector("canvas");
       if (canvas) {
@@ -51,9 +53,10 @@ function inspect() {
   }));
   // Lengths of bars are in one proportion to what they stand for, and the drawn ones to the lengths.
   for (const svg of document.querySelectorAll(".picture svg")) {
-    const bars = [...svg.querySelectorAll("rect.mark[data-to]")].filter((bar) => at(bar.dataset.path) > 0);
+    const bars = [...svg.querySelectorAll("rect.mark[data-to][data-path]")].filter((bar) => at(bar.dataset.path) > 0);
     const scales = bars.map((bar) => (bar.dataset.to - bar.dataset.from) / at(bar.dataset.path));
-    if (bars.length && Math.max(...scales) / Math.min(...scales) > 1 + 1e-6) wrong.push(`bars of ${svg.getAttribute("aria-label")}`);
+    const inShares = answer.view.kind === "scale";  // each bar is then a whole of its own
+    if (!inShares && bars.length && Math.max(...scales) / Math.min(...scales) > 1 + 1e-6) wrong.push(`bars of ${svg.getAttribute("aria-label")}`);
     const long = bars.filter((bar) => Number(bar.getAttribute("width")) > 20);
     const pixels = long.map((bar) => Number(bar.getAttribute("width")) / (bar.dataset.to - bar.dataset.from));
     if (long.length && Math.max(...pixels) / Math.min(...pixels) > 1.06) wrong.push(`widths of ${svg.getAttribute("aria-label")}`);
@@ -68,7 +71,10 @@ function inspect() {
     }
   }
   return {
-    title: document.title, heading: document.querySelector("h1").textContent, because: document.querySelector(".because").textContent === (document.documentElement.lang === "en" ? answer.verdict.because : answer.view.sentences.zh[answer.verdict.because]),
+    title: document.title, heading: document.querySelector("h1").textContent, because: [...document.querySelectorAll(".because")].every((said, index) => {
+      const sentence = answer.view.because[index] ?? answer.text;
+      return said.textContent === (document.documentElement.lang === "en" ? sentence : answer.view.sentences.zh[sentence]);
+    }),
     command: document.querySelector("footer code").textContent === answer.view.command, cells: cells.length, wrong, sections,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     ground: getComputedStyle(document.body).backgroundColor, language: document.documentElement.lang,
@@ -76,17 +82,23 @@ function inspect() {
   };
 }
 
-const needed = {
-  "scenarios/gpt3-175b-1024xa100.yaml": ["compare", "time", "memory", "pipeline", "roofline", "machine", "help"],
-  "scenarios/8x40g-vs-4x80g.yaml": ["compare", "time", "memory", "pipeline", "roofline", "machine", "help"],
-  "scenarios/offload.yaml": ["compare", "time", "memory", "pipeline", "roofline", "machine"],
-  "scenarios/moe.yaml": ["compare", "time", "memory", "pipeline", "roofline", "machine"],
-};
+const needed = [
+  [["run", "scenarios/gpt3-175b-1024xa100.yaml"], ["compare", "time", "memory", "pipeline", "roofline", "machine", "help"]],
+  [["run", "scenarios/8x40g-vs-4x80g.yaml"], ["compare", "time", "memory", "pipeline", "roofline", "machine", "help"]],
+  [["run", "scenarios/offload.yaml"], ["compare", "time", "memory", "pipeline", "roofline", "machine"]],
+  [["run", "scenarios/moe.yaml"], ["compare", "time", "memory", "pipeline", "roofline", "machine"]],
+  [["run", "--model", "llama-2-7b", "--gpu", "a100-80g", "--gpus", "8", "--vary", "zero=1,2,3"], ["compare", "time", "memory", "pipeline", "roofline", "machine"]],
+  [["plan", "scenarios/which-plan.yaml"], ["plans", "time", "memory", "pipeline", "roofline", "machine", "help"]],
+  [["scale", "scenarios/gpt3-175b-1024xa100.yaml", "--nodes", "8,16,32,64,128"], ["scaling", "time", "memory", "pipeline", "machine", "help"]],
+  [["rent", "scenarios/rent/8x40g-or-8x80g.yaml"], ["rent"]],
+  [["lesson", "nvlink"], ["step-1", "step-2", "step-3", "measured"]],
+  [["lesson", "what-if"], ["what-if", "step-1", "measured"]],
+];
 const looks = [{width: 1440, dark: false, language: "en"}, {width: 390, dark: true, language: "zh-CN"}];
 
 function checkPage(its, name, sections) {
   check(its.because && its.command, `${name}: verdict and command are those of the JSON`);
-  check(its.cells > 60, `${name}: has tables`);
+  check(its.cells > 15, `${name}: has tables of ${its.cells} figures`);
   for (const what of its.wrong.slice(0, 5)) check(false, `${name}: ${what}`);
   check(its.overflow <= 0, `${name}: ${its.overflow} px too wide`);
   check(its.unnamed === 0, `${name}: every control has a name`);
@@ -183,23 +195,79 @@ async function spoken(browser) {
   await tab.close();
 }
 
-// Sections whose data other commands have: scaling curves, and prices.
-async function extended(browser) {
-  const path = fileURLToPath(page("scenarios/8x40g-vs-4x80g.yaml"));
-  const html = readFileSync(path, "utf8").replace(/(id="answer">)(.*?)(<\/script>)/s, (_, before, json, after) => {
-    const answer = JSON.parse(json);
-    answer.cases.forEach((one, index) => (one.cost = {...one.cost, amount: 1000 + 137 * index, per_billion_tokens: 1000, currency: "USD"}));
-    const points = [8, 16, 64].map((gpus) => ({gpus, efficiency: 8 / (gpus + 1), bent_by: "dp_comm", bent_share: 0.1, report: {...answer.cases[0], tokens_per_s: 3000 * gpus ** 0.9}}));
-    answer.view.scaling = {scaling: "strong", cases: [{name: "one", points}, {name: "two", points: points.slice(1)}]};
-    return before + JSON.stringify(answer).replaceAll("<", "\\u003c") + after;
-  });
-  writeFileSync(path, html);
-  const tab = await browser.open(pathToFileURL(path).href, {width: 390});
-  checkPage(await tab.evaluate(inspect.toString()), "with curves and prices", ["scaling", "money"]);
-  check((await tab.evaluate("() => document.querySelectorAll('#scaling .mark').length")) === 5, "every point of the curves is drawn");
-  check((await tab.evaluate("() => document.querySelectorAll('#money .mark').length")) === 6, "every price is drawn");
-  check(tab.troubles.length === 0, `with curves and prices: ${tab.troubles}`);
-  await keepPicture(tab, "with-curves-and-prices", 390);
+// Cases with a price each are compared by hours and money.
+async function priced(browser) {
+  const file = join(work, "priced.yaml");
+  writeFileSync(file, "base: {model: llama-2-7b, train: {global_batch: 64, tokens: 1e9}, plan: {zero: 3}, software: deepspeed}\n" +
+    "cases:\n" + [[8, "a100-sxm4-80gb", 90], [4, "a100-sxm4-80gb", 50], [8, "h100-sxm5-80gb", 200]].map(([gpus, gpu, price]) =>
+      `  - {name: "${gpus} ${gpu}", cluster: {gpu: ${gpu}, gpus: ${gpus}, gpus_per_node: ${gpus}}, price: {per_hour: ${price}, currency: CNY}}\n`).join(""));
+  const tab = await browser.open(page(file), {width: 390});
+  checkPage(await tab.evaluate(inspect.toString()), "with prices", ["money"]);
+  check((await tab.evaluate("() => document.querySelectorAll('#money .mark').length")) === 3, "every price is drawn");
+  check(tab.troubles.length === 0, `with prices: ${tab.troubles}`);
+  await tab.close();
+}
+
+// Plans of every question can be chosen; they are compared with those of their own question.
+async function planned(browser) {
+  const tab = await browser.open(pageOf("plan", "scenarios/which-plan.yaml"), {width: 1440});
+  const {plans, chosen} = await tab.evaluate(`() => {
+    const answer = JSON.parse(document.getElementById("answer").textContent), picker = document.querySelector(".picker select");
+    return {plans: answer.cases.map((question) => question.plans.length), chosen: picker.options.length};
+  }`);
+  check(plans.length === 2 && chosen === plans[0] + plans[1], `${chosen} plans can be chosen of ${plans}`);
+  const drawn = await tab.evaluate("() => document.querySelector('#plans').querySelectorAll('circle.mark').length");
+  check(drawn >= chosen, `${drawn} of ${chosen} plans are in the scatter`);
+  await tab.evaluate("(index) => { const picker = document.querySelector('.picker select'); picker.value = index; picker.dispatchEvent(new Event('change')); }", plans[0]);
+  await tab.settled();
+  const bars = await tab.evaluate("() => document.querySelector('#time .picture').querySelectorAll('text.name').length");
+  check(bars === plans[1], `${bars} plans of the second question are compared`);
+  checkPage(await tab.evaluate(inspect.toString()), "a plan of the second question", ["pipeline"]);
+  check(tab.troubles.length === 0, `plans: ${tab.troubles}`);
+  await tab.close();
+}
+
+// Sliders move by the keyboard, and what is shown is the point where they stand.
+async function explored(browser) {
+  const tab = await browser.open(pageOf("lesson", "what-if"), {width: 1440});
+  const shown = () => tab.evaluate(`() => {
+    const its = JSON.parse(document.getElementById("answer").textContent).what_if;
+    const places = [...document.querySelectorAll(".slider input")].map((input) => Number(input.value));
+    const point = its.points[places.reduce((index, place, slider) => index * its.sliders[slider].positions.length + place, 0)];
+    const bar = [...document.querySelectorAll("#what-if .picture")][0].querySelectorAll("rect.mark");
+    return {places, seconds: Math.max(...[...bar].map((part) => Number(part.dataset.to))), wanted: point[0], text: document.querySelector("#what-if .figure dd").textContent};
+  }`);
+  const press = async (key, code) => {
+    for (const type of ["keyDown", "keyUp"]) await tab.send("Input.dispatchKeyEvent", {type, key, code: key, windowsVirtualKeyCode: code});
+    await tab.settled();
+  };
+  const before = await shown(), sliders = before.places.length;
+  check(sliders === 6, `${sliders} sliders`);
+  for (let slider = 0; slider < sliders; ++slider) {
+    await tab.evaluate("(slider) => document.querySelectorAll('.slider input')[slider].focus()", slider);
+    const was = await shown();
+    await press(was.places[slider] > 0 ? "ArrowLeft" : "ArrowRight", was.places[slider] > 0 ? 37 : 39);
+    const is = await shown();
+    check(Math.abs(is.places[slider] - was.places[slider]) === 1, `slider ${slider} moves by the keyboard: ${was.places} ${is.places}`);
+    check(Math.abs(is.seconds / is.wanted - 1) < 1e-4, `the bar is as long as the simulated step: ${is.seconds} ${is.wanted}`);
+    checkPage(await tab.evaluate(inspect.toString()), `slider ${slider} moved`, ["what-if"]);
+  }
+  check((await shown()).text !== before.text, "figures follow the sliders");
+  check(tab.troubles.length === 0, `sliders: ${tab.troubles}`);
+  await tab.close();
+}
+
+// Paper is light and whole, whatever the screen was.
+async function printed(browser) {
+  const tab = await browser.open(page("scenarios/8x40g-vs-4x80g.yaml"), {width: 1440, dark: true});
+  await tab.evaluate("() => addEventListener('beforeprint', () => { window.onPaper = [getComputedStyle(document.body).backgroundColor, document.querySelectorAll('.picture > *').length, document.querySelectorAll('.picture').length]; })");
+  const {data} = await tab.send("Page.printToPDF", {printBackground: true});
+  const [ground, drawn, pictures] = await tab.evaluate("() => window.onPaper");
+  check(data.length > 100_000, `${data.length} bytes of PDF`);
+  check(Number(/\d+/.exec(ground)[0]) > 200 && drawn === pictures, `on paper: ${ground}, ${drawn} of ${pictures} pictures`);
+  await tab.settled();
+  check(Number(/\d+/.exec(await tab.evaluate("() => getComputedStyle(document.body).backgroundColor"))[0]) < 60, "and dark again after that");
+  check(tab.troubles.length === 0, `printing: ${tab.troubles}`);
   await tab.close();
 }
 
@@ -225,10 +293,13 @@ const late = setTimeout(() => {
   process.exit(1);
 }, 120_000);
 try {
-  for (const [scenario, sections] of Object.entries(needed)) await looked(browser, page(scenario), scenario, sections);
+  for (const [words, sections] of needed) await looked(browser, pageOf(...words), words.join(" "), sections);
   await used(browser, page("scenarios/8x40g-vs-4x80g.yaml"));
   await spoken(browser);
-  await extended(browser);
+  await priced(browser);
+  await planned(browser);
+  await explored(browser);
+  await printed(browser);
   await hostile(browser);
 } catch (error) {
   check(false, error.stack);

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <iterator>
+#include <regex>
+
 #include "tests/cli/program.h"
 
 using namespace foretrain::testing;
@@ -60,4 +63,43 @@ TEST_CASE("two texts do not go to one place") {
   CHECK(outcome.status == 2);
   CHECK(contains(outcome.err, "two outputs cannot both be written to"));
   CHECK(!std::filesystem::exists(folder / "a"));
+}
+
+TEST_CASE("plan, scale, rent and lesson write pages, too, the same for any number of threads") {
+  const Folder folder;
+  const std::string small = " --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3";
+  for (const std::string& command :
+       std::vector<std::string>{"plan" + small + " --gpus 4 --micro-batch 1", "scale" + small + " --gpus 1,2,4",
+                                "rent scenarios/rent/3090-to-a100-40g.yaml", "lesson bubble"}) {
+    CAPTURE(command);
+    const std::string path = folder / "page.html";
+    const Outcome one = run_program(command + " --threads 1 --html '" + path + "'");
+    CHECK(one.status == 0);
+    CHECK(one.out.size() > 100);  // the table is printed as well
+    const std::string html = read_file(path);
+    CHECK(html.starts_with("<!doctype html>"));
+    CHECK(html.size() < 1'500'000);
+    CHECK(contains(html, "\"kind\":\"" + command.substr(0, command.find(' ')) + "\""));
+    CHECK(contains(html, "\"command\":\"foretrain " + command.substr(0, command.find(' '))));
+    CHECK(run_program(command + " --threads 1 --html -").out.size() > 100'000);
+    run_program(command + " --threads 4 --quiet --html '" + path + "'");
+    const auto without_command = [](std::string text) {
+      const std::size_t at = text.find("\"command\":");
+      return text.erase(at, text.find(",\"version\"", at) - at);
+    };
+    CHECK(without_command(read_file(path)) == without_command(html));
+  }
+}
+
+TEST_CASE("a page of plans shows more of them; a lesson's page needs a lesson") {
+  const std::string question = " --model llama-2-7b --gpu a100-80g --gpus 8 --global-batch 64";
+  const auto plans = [&](const std::string& options) {
+    const std::string out = run_program("plan" + question + options).out;
+    const std::regex plan(R"("slower_by_s": ?(null|\d))");
+    return std::distance(std::sregex_iterator(out.begin(), out.end(), plan), {});
+  };
+  CHECK(plans(" --json -") == 5);
+  CHECK(plans(" --html -") == 20);
+  CHECK(plans(" --top 3 --html -") == 3);
+  CHECK(run_program("lesson --html -").status == 2);
 }

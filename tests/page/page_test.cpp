@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/report/case_figures.h"
 #include "sim/report/json.h"
 #include "tests/support/cases.h"
 #include "tests/support/files.h"
@@ -81,6 +82,70 @@ TEST_CASE("the page holds the answer as JSON has it, and what pictures need besi
   CHECK(view["cases"][1]["pipeline"]["stages"].size() == 2);
   CHECK(!view["cases"][1]["roofline"]["operators"].empty());
   CHECK(!view["cases"][1]["topology"]["links"].empty());
+}
+
+// The answer in the page, without what the page adds.
+std::pair<json, json> answer_and_view(const std::string& html) {
+  json answer = json::parse(block(html, "answer"));
+  json view = answer["view"];
+  answer.erase("view");
+  return {std::move(answer), std::move(view)};
+}
+
+TEST_CASE("pages of plans, scaling curves, machines to rent and lessons hold their answers") {
+  const Template page = the_template();
+  Case open = foretrain::testing::case_of(
+      "model: gpt-3-1.3b\n"
+      "train: {seq_len: 2048, global_batch: 16, precision: bf16}\n"
+      "software: megatron-core\n"
+      "cluster: {node: dgx-a100-80g}\n"
+      "plan: {pp: 1, micro_batch: 1}\n");
+  open.open_plan = PlanRequest{};
+  Diagnostics diagnostics;
+
+  const std::vector<PlanAnswer> plans = {*find_plans(open, environment(), {.top = 3}, diagnostics)};
+  const auto [planned, plan_view] = answer_and_view(plan_page("P", plans, environment(), page, {"", ""}));
+  CHECK(planned == json::parse(report::plans_json("P", plans)));
+  CHECK(plan_view["kind"] == "plan");
+  CHECK(plan_view["cases"].size() == 3);
+  CHECK(plan_view["cases"][2]["pipeline"]["stages"].size() == planned["cases"][0]["plans"][2]["plan"]["pp"]);
+  REQUIRE(plan_view["because"].size() == 1);
+  CHECK(contains(plan_view["because"][0].get<std::string>(), "the fastest of"));
+  CHECK(contains(plan_view["sentences"]["zh"][plan_view["because"][0].get<std::string>()].get<std::string>(), "最快"));
+
+  const std::vector<report::ScaledCase> curves = {
+      {"curve", scale(open, environment(), {{2, 3, 4}, false, {.top = 1}})}};
+  const auto [scaled, scale_view] = answer_and_view(scale_page("S", curves, false, environment(), page, {"", ""}));
+  CHECK(scaled == json::parse(report::scale_json("S", curves, false)));
+  REQUIRE(scale_view["cases"].size() == 3);  // one a size, also where no plan is possible
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(scale_view["cases"][i].is_null() == scaled["cases"][0]["points"][i]["report"].is_null());
+  }
+
+  const auto question =
+      load_rent_question(data_folder().path + "/scenarios/rent/t4-to-a100-40g.yaml", data_folder(), diagnostics, {});
+  REQUIRE(question);
+  const RentAnswer rented = rent(*question, environment(), {});
+  const auto [machines, rent_view] = answer_and_view(rent_page(*question, rented, page, {"", ""}));
+  CHECK(machines == json::parse(report::rent_json(*question, rented)));
+  CHECK(rent_view["machines"].size() == machines["candidates"].size());
+  CHECK(rent_view["because"][0] == machines["verdict"]);
+
+  const auto lesson = load_lesson(lesson_path(data_folder(), "what-if"), data_folder(), diagnostics);
+  REQUIRE(lesson);
+  const SimulateFigures simulate = [](const Case& c) {
+    return report::case_figures(simulate_case(c, environment(), {.with_advice = false, .with_elasticity = false}));
+  };
+  const auto performed = perform(*lesson, simulate, 2, diagnostics);
+  const auto explored = explore(*lesson->what_if, simulate, 2, diagnostics);
+  REQUIRE(performed);
+  REQUIRE(explored);
+  const std::string html = lesson_page(*performed, &*explored, page, {"", ""});
+  CHECK(html.size() < 1'500'000);
+  const auto [taught, lesson_view] = answer_and_view(html);
+  CHECK(taught == json::parse(report::lesson_json(*performed, &*explored)));
+  CHECK(lesson_view["figures"][0][1]["form"] == "bytes");
+  CHECK(lesson_view["sentences"]["zh"]["as it is"] == "原样");
 }
 
 TEST_CASE("what the program says is on the page in Chinese too, and the language it opens in") {

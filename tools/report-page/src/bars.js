@@ -19,7 +19,7 @@ function hatch(colour) {
 export function bars(width, rows, {label, format, max}) {
   const narrow = width < kNarrow, axis = round(format);
   const longest = Math.max(...rows.map((row) => textWidth(row.name, 13, row.strong ? 650 : 400)));
-  const names = narrow ? 0 : Math.min(longest + 14, width * 0.3);
+  const names = narrow ? 0 : Math.min(longest + 14, width * 0.34);
   const room = Math.max(...rows.map((row) => textWidth(row.text ?? "", 12))) + 14;
   const step = narrow ? kBar + 26 : kBar + 10, top = 4;
   const height = top + rows.length * step + 26;

@@ -33,6 +33,7 @@ const kSteps = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1
 
 export const percent = (share, decimals = 1) => `${(100 * share).toFixed(decimals)} %`;
 export const gib = (bytes) => `${(bytes / kGiB).toFixed(1)} GiB`;
+export const gigabytes = (value) => `${significant(value / 1e9, 3)} GB`;
 export const bytes = (value) => scaled(value, kSteps, "B");
 export const rate = (value) => scaled(value, kSteps, "B/s");
 export const flops = (value) => scaled(value, kSteps, "FLOP");

@@ -3,17 +3,30 @@ import {h} from "./dom.js";
 import {drawPlots, forgetPlots} from "./plot.js";
 import {breakdown, elasticity} from "./plots/breakdown.js";
 import {compare} from "./plots/compare.js";
+import {lesson} from "./plots/lesson.js";
 import {memory} from "./plots/memory.js";
 import {money} from "./plots/money.js";
 import {pipeline} from "./plots/pipeline.js";
+import {plans} from "./plots/plans.js";
+import {rent} from "./plots/rent.js";
 import {roofline} from "./plots/roofline.js";
 import {scaling} from "./plots/scaling.js";
 import {topology} from "./plots/topology.js";
-import {answer, languages, several, state, t} from "./state.js";
-import {assumptions, fit, origin, sure, understood, verdict} from "./text.js";
+import {whatIf} from "./plots/what_if.js";
+import {groups, runs} from "./runs.js";
+import {answer, kind, languages, said, state, t} from "./state.js";
+import {assumptions, fit, origin, planned, rented, scaled, sure, taught, understood, verdict} from "./text.js";
 import {hideTip, installTips} from "./tip.js";
 
-const sections = [verdict, compare, fit, breakdown, memory, pipeline, roofline, topology, elasticity, scaling, money, sure, understood, assumptions, origin];
+const pages = {
+  run: [verdict, compare, fit, breakdown, memory, pipeline, roofline, topology, elasticity, money, sure, understood, assumptions, origin],
+  plan: [planned, plans, breakdown, memory, pipeline, roofline, topology, elasticity, understood, assumptions, origin],
+  scale: [scaled, scaling, breakdown, memory, pipeline, topology, elasticity, understood, assumptions, origin],
+  rent: [rented, ...rent, origin],
+  lesson: [taught, whatIf, ...lesson, origin],
+};
+const ofRuns = new Set([breakdown, memory, pipeline, roofline, topology, elasticity, understood, assumptions]);
+const sections = pages[kind].filter((make) => runs.length > 0 || !ofRuns.has(make));
 
 function remember(key, value) {
   try {
@@ -52,12 +65,16 @@ function header() {
   return h("header", {}, h("span", {class: "brand"}, "foretrain"), h("span", {class: "spring"}), language, theme);
 }
 
+const nameOf = (id) => (id.startsWith("step-") ? t("nav.step", {number: id.slice(5)}) : t(`nav.${id}`));
+
 function navigation(made) {
-  const links = made.filter((node) => node.id && node.id !== "verdict" && node.querySelector("h2")).map((node) => h("a", {href: `#${node.id}`}, t(`nav.${node.id}`)));
-  const picker = several && h("label", {class: "picker"}, h("span", {}, t("ui.case")), h("select", {onchange: (event) => {
-    state.case = Number(event.target.value);
+  const links = made.filter((node) => node.id && node.id !== "verdict" && node.querySelector("h2")).map((node) => h("a", {href: `#${node.id}`}, nameOf(node.id)));
+  const option = (run) => h("option", {value: runs.indexOf(run), selected: runs.indexOf(run) === state.run}, run.name());
+  const of = (group) => runs.filter((run) => run.group === group).map(option);
+  const picker = runs.length > 1 && h("label", {class: "picker"}, h("span", {}, t(`picker.${kind}`)), h("select", {onchange: (event) => {
+    state.run = Number(event.target.value);
     render();
-  }}, answer.cases.map((one, index) => h("option", {value: index, selected: index === state.case}, one.name))));
+  }}, groups.length > 1 ? groups.map(({name}, group) => h("optgroup", {label: name}, of(group))) : of(0)));
   return h("nav", {"aria-label": t("ui.sections")}, h("div", {class: "links"}, links), picker);
 }
 
@@ -66,7 +83,7 @@ function render(focus) {
   hideTip();
   forgetPlots();
   document.documentElement.lang = state.language === "zh" ? "zh-CN" : state.language;
-  document.title = answer.title || "foretrain";
+  document.title = said(answer.title) || "foretrain";
   const made = sections.map((make) => make(render)).filter(Boolean);
   const [first, ...rest] = made;
   document.querySelector(".page")?.remove();

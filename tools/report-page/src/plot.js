@@ -25,6 +25,9 @@ export function forgetPlots() {
   watched.clear();
 }
 
+// Draws a picture anew that shows something else now.
+export const refresh = (target) => redraw(target, target.clientWidth);
+
 // draw(width) makes the picture.
 export function picture(draw) {
   const target = h("div", {class: "picture"});

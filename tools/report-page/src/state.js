@@ -4,14 +4,13 @@ const data = (id) => JSON.parse(document.getElementById(id).textContent);
 
 export const answer = data("answer");
 const words = data("words");
+export const kind = answer.view.kind;  // the command that was asked
 
-export const state = {language: "en", theme: "", case: 0, metric: "", shares: false};
+export const state = {language: "en", theme: "", run: 0, metric: "", shares: kind === "scale"};
 
 const languages = Object.keys(words);
 const asked = answer.view.language ?? (navigator.language ?? "").toLowerCase();
 state.language = languages.find((language) => asked.startsWith(language)) ?? "en";
-const winner = answer.cases.findIndex((one) => one.name === answer.verdict.winner);
-state.case = Math.max(0, winner);
 
 export {languages};
 
@@ -32,7 +31,3 @@ export function named(group, name) {
 
 // A sentence that the program made.
 export const said = (sentence) => answer.view.sentences[state.language]?.[sentence] ?? sentence;
-
-export const selected = () => answer.cases[state.case];
-export const view = () => answer.view.cases[state.case];
-export const several = answer.cases.length > 1;

@@ -2,7 +2,9 @@
 import {h} from "./dom.js";
 import {answer, t} from "./state.js";
 
-export const at = (path) => path.split("/").reduce((node, key) => node?.[key], answer);
+// A key with a slash in it is written as in a JSON pointer (RFC 6901).
+export const at = (path) => path.split("/").reduce((node, key) => node?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], answer);
+export const key = (name) => name.replaceAll("~", "~0").replaceAll("/", "~1");
 
 // A cell that shows the value at a path, written by `format`.
 export function cell(path, format = String) {
@@ -45,7 +47,7 @@ export function table(heads, rows) {
     {},
     h("thead", {}, h("tr", {}, heads.map((head, column) => {
       const cell = h("th", {scope: "col", class: typeof rows[0]?.[column]?.value === "number" ? "number" : null});
-      cell.append(h("button", {type: "button", onclick: () => sortBy(node, column, cell)}, head));
+      if (head) cell.append(h("button", {type: "button", onclick: () => sortBy(node, column, cell)}, head));
       return cell;
     }))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((content, column) => tableCell(content, column === 0))))),

@@ -2,16 +2,13 @@
 import {h} from "./dom.js";
 import * as f from "./format.js";
 import {note, section} from "./plot.js";
-import {answer, named, said, selected, several, state, t} from "./state.js";
+import {isBest, rivals, runs} from "./runs.js";
+import {answer, named, said, t} from "./state.js";
 import {cell, table} from "./table.js";
 
 const figure = (name, text, more) => h("div", {class: "figure"}, h("dt", {}, name), h("dd", {}, text, more && h("small", {}, more)));
 
-// The answer, and the figures of the case that wins, or of the only one.
-export function verdict() {
-  const {verdict: its} = answer;
-  const index = Math.max(0, answer.cases.findIndex((one) => one.name === its.winner)), one = answer.cases[index];
-  const good = its.winner !== null;
+function figuresOf(one) {
   const range = one.step_time_range_s;
   const figures = [
     figure(t("metric.step_time"), f.seconds(one.step_time_s), range && t("verdict.range", {low: f.seconds(range[0], 3), high: f.seconds(range[1], 3)})),
@@ -20,22 +17,42 @@ export function verdict() {
     figure(t("verdict.memory"), f.gib(one.memory.gpu_peak_bytes ?? 0), t("verdict.of", {capacity: f.gib(one.memory.gpu_capacity_bytes)})),
   ];
   if (typeof one.cost?.hours === "number") figures.push(figure(t("metric.hours"), f.hours(one.cost.hours), typeof one.cost.amount === "number" ? f.money(one.cost.amount, one.cost.currency) : null));
-  const facts = [];
-  if (several && good) facts.push(t("verdict.ratio", {ratio: f.significant(its.ratio, 3)}));
-  if (typeof its.likelihood === "number") facts.push(t("verdict.likelihood", {share: f.percent(its.likelihood, 0)}));
-  return h("section", {id: "verdict", class: good ? "verdict" : "verdict bad", "aria-labelledby": "question"},
-    h("h1", {id: "question"}, answer.title || t("ui.untitled")),
-    h("p", {class: "because"}, said(its.because)),
-    facts.length > 0 && h("p", {class: "facts"}, facts.join(" · ")),
-    h("div", {class: "winner"}, several ? t("verdict.figures", {name: one.name}) : one.name),
-    h("dl", {class: "figures"}, figures));
+  return figures;
 }
 
+// What the answer is, in a sentence or two, under its question.
+function opening(good, ...more) {
+  return h("section", {id: "verdict", class: good ? "verdict" : "verdict bad", "aria-labelledby": "question"},
+    h("h1", {id: "question"}, said(answer.title) || t("ui.untitled")),
+    answer.view.because.map((sentence) => h("p", {class: "because"}, said(sentence))), ...more);
+}
+
+// The answer, and the figures of the case that wins, or of the only one.
+export function verdict() {
+  const {verdict: its} = answer;
+  const best = runs.find(isBest) ?? runs[0], several = runs.length > 1;
+  const good = its.winner !== null, facts = [];
+  if (several && good) facts.push(t("verdict.ratio", {ratio: f.significant(its.ratio, 3)}));
+  if (typeof its.likelihood === "number") facts.push(t("verdict.likelihood", {share: f.percent(its.likelihood, 0)}));
+  return opening(good,
+    facts.length > 0 && h("p", {class: "facts"}, facts.join(" · ")),
+    h("div", {class: "winner"}, several ? t("verdict.figures", {name: best.name()}) : best.name()),
+    h("dl", {class: "figures"}, figuresOf(best.one)));
+}
+
+export function planned() {
+  const best = runs.find(isBest);
+  return opening(answer.cases.every(({plans}) => plans.length > 0), best && h("div", {class: "winner"}, t("verdict.figures", {name: best.name()})), best && h("dl", {class: "figures"}, figuresOf(best.one)));
+}
+export const scaled = () => opening(runs.length > 0);
+export const rented = () => opening(answer.best !== null);
+export const taught = () => opening(true, h("p", {class: "because"}, said(answer.text)));
+
 export function sure() {
-  if (!answer.cases.some((one) => one.step_time_range_s)) return null;
-  const rows = answer.cases.map((_, index) => {
-    const of = (key, write) => cell(`cases/${index}/${key}`, write);
-    return [of("name"), of("step_time_s", f.seconds), of("step_time_range_s/0", f.seconds), of("step_time_range_s/1", f.seconds),
+  if (!runs.some(({one}) => one.step_time_range_s)) return null;
+  const rows = runs.map(({name, path}) => {
+    const of = (key, write) => cell(`${path}/${key}`, write);
+    return [name(), of("step_time_s", f.seconds), of("step_time_range_s/0", f.seconds), of("step_time_range_s/1", f.seconds),
       of("confidence", (word) => named("confidence", word)), of("nearest_measured/name"), of("nearest_measured/gpus", f.grouped), of("nearest_measured/gpu"), of("nearest_measured/software"),
       of("nearest_measured/error", (error) => `${error > 0 ? "+" : ""}${f.percent(error)}`)];
   });
@@ -73,15 +90,15 @@ export function understood() {
     simulated: (one) => t("understood.ranks", {simulated: f.grouped(one.simulated_ranks), all: f.grouped(one.total_ranks), events: f.grouped(one.events)}),
     fingerprint: (one) => one.fingerprint,
   };
-  const rows = Object.entries(facts).map(([key, write]) => [t(`understood.${key}`), ...answer.cases.map((one) => write(one))]);
-  return section("understood", t("understood.title"), table([t("understood.what"), ...answer.cases.map((one) => one.name)], rows));
+  const rows = Object.entries(facts).map(([key, write]) => [t(`understood.${key}`), ...rivals().map(({one}) => write(one))]);
+  return section("understood", t("understood.title"), table([t("understood.what"), ...rivals().map(({name}) => name())], rows));
 }
 
-// Sentences of the cases, each once, with the cases it is about unless that is all of them.
+// Sentences of the runs, each once, with those it is about unless that is all of them.
 function sentences(of) {
   const about = new Map();
-  for (const one of answer.cases) for (const sentence of of(one)) about.set(sentence, [...(about.get(sentence) ?? []), one.name]);
-  return [...about].map(([sentence, names]) => h("li", {}, said(sentence), names.length < answer.cases.length && h("small", {}, ` (${[...new Set(names)].join(", ")})`)));
+  for (const {one, name} of rivals()) for (const sentence of of(one)) about.set(sentence, [...(about.get(sentence) ?? []), name()]);
+  return [...about].map(([sentence, names]) => h("li", {}, said(sentence), names.length < rivals().length && h("small", {}, ` (${[...new Set(names)].join(", ")})`)));
 }
 
 export function assumptions() {
@@ -93,7 +110,7 @@ export function assumptions() {
 }
 
 export function origin() {
-  const [pictured, all] = [answer.view.cases.length, answer.cases.length];
+  const drawn = runs.filter(({view}) => view).length;
   return h("footer", {id: "origin"}, h("h2", {}, t("origin.title")), h("pre", {tabindex: 0}, h("code", {}, answer.view.command)),
-    h("p", {}, `foretrain ${answer.view.version}. `, t("origin.note"), pictured < all ? ` ${t("origin.pictured", {pictured, all})}` : ""));
+    h("p", {}, `foretrain ${answer.view.version}. `, t("origin.note"), drawn < runs.length ? ` ${t("origin.pictured", {pictured: drawn, all: runs.length})}` : ""));
 }

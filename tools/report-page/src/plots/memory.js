@@ -4,18 +4,19 @@ import {h} from "../dom.js";
 import {memoryColour} from "../colours.js";
 import * as f from "../format.js";
 import {legend, note, picture, section} from "../plot.js";
-import {answer, named, selected, several, state, t} from "../state.js";
+import {rivals, selected} from "../runs.js";
+import {named, t} from "../state.js";
 import {cell, numbers} from "../table.js";
 
 const kGiB = 2 ** 30;
 const parts = () => {
   const names = [];
-  for (const one of answer.cases) {
+  for (const {one} of rivals()) {
     for (const stage of one.stages) {
       for (const [name, bytes] of Object.entries(stage.parts)) if (bytes >= 0.05 * kGiB && !names.includes(name)) names.push(name);
     }
   }
-  return Object.keys(answer.cases[0].stages[0]?.parts ?? {}).filter((name) => names.includes(name));
+  return Object.keys(selected().one.stages[0]?.parts ?? {}).filter((name) => names.includes(name));
 };
 
 function row(name, holder, path, one, strong) {
@@ -35,20 +36,20 @@ function row(name, holder, path, one, strong) {
 }
 
 // Of cases that offload: what the fullest host holds.
-const offloading = () => answer.cases.map((one, index) => ({one, index})).filter(({one}) => one.memory.host_parts);
+const offloading = () => rivals().filter(({one}) => one.memory.host_parts);
 const hostParts = () => Object.keys(offloading()[0].one.memory.host_parts).filter((part) => offloading().some(({one}) => one.memory.host_parts[part] >= 0.05 * kGiB));
 
-function hostRow({one, index}) {
+function hostRow({one, name, path}) {
   const {host_peak_bytes: peak, host_capacity_bytes: capacity, host_parts: held} = one.memory;
   let sum = 0;
   return {
-    name: one.name,
+    name: name(),
     text: capacity ? `${f.gib(peak)} · ${f.percent(peak / capacity, 0)}` : f.gib(peak),
     limit: capacity ? {at: capacity / kGiB, tip: [t("memory.host_capacity"), f.gib(capacity)]} : undefined,
     parts: hostParts().map((part, order) => {
       const from = sum;
       sum += held[part];
-      return {from: from / kGiB, to: sum / kGiB, colour: memoryColour(part, order), path: `cases/${index}/memory/host_parts/${part}`, tip: [named("host_part", part), f.gib(held[part]), one.name]};
+      return {from: from / kGiB, to: sum / kGiB, colour: memoryColour(part, order), path: `${path}/memory/host_parts/${part}`, tip: [named("host_part", part), f.gib(held[part]), name()]};
     }),
   };
 }
@@ -59,31 +60,31 @@ function hosts(format) {
   return [h("h3", {}, t("memory.host")),
     legend(names.map((name, order) => ({name: named("host_part", name), colour: memoryColour(name, order)}))),
     picture((width) => bars(width, offloading().map(hostRow), {label: t("memory.host"), format})),
-    numbers([t("column.case"), t("column.must_fit"), t("column.capacity"), ...names.map((name) => named("host_part", name)), t("column.nvme")], offloading().map(({index}) => {
-      const of = (key) => cell(`cases/${index}/memory/${key}`, f.gib);
-      return [cell(`cases/${index}/name`), of("host_peak_bytes"), of("host_capacity_bytes"), ...names.map((name) => of(`host_parts/${name}`)), of("nvme_bytes")];
+    numbers([t("column.case"), t("column.must_fit"), t("column.capacity"), ...names.map((name) => named("host_part", name)), t("column.nvme")], offloading().map(({name, path}) => {
+      const of = (key) => cell(`${path}/memory/${key}`, f.gib);
+      return [name(), of("host_peak_bytes"), of("host_capacity_bytes"), ...names.map((name) => of(`host_parts/${name}`)), of("nvme_bytes")];
     }))];
 }
 
 export function memory() {
-  const one = selected();
+  const run = selected(), {one} = run, several = rivals().length > 1;
   const stageName = (stage) => t("ui.stage", {stage: stage.stage});
   const format = (gib) => `${f.grouped(gib)} GiB`;
   const names = parts();
   const heads = [t("column.case"), t("column.stage"), t("column.must_fit"), t("column.capacity"), ...names.map((name) => named("memory_part", name)),
     t("column.allocated"), t("column.reserved"), t("column.device")];
-  const rows = answer.cases.flatMap((its, c) => its.stages.map((_, s) => {
-    const of = (key) => cell(`cases/${c}/stages/${s}/${key}`, f.gib);
-    return [cell(`cases/${c}/name`), cell(`cases/${c}/stages/${s}/stage`), of("gpu_peak_bytes"), cell(`cases/${c}/memory/gpu_capacity_bytes`, f.gib),
+  const rows = rivals().flatMap(({one: its, name, path}) => its.stages.map((_, s) => {
+    const of = (key) => cell(`${path}/stages/${s}/${key}`, f.gib);
+    return [name(), cell(`${path}/stages/${s}/stage`), of("gpu_peak_bytes"), cell(`${path}/memory/gpu_capacity_bytes`, f.gib),
       ...names.map((name) => of(`parts/${name}`)), of("allocated_bytes"), of("reserved_bytes"), of("device_bytes")];
   }));
   return section("memory", t("memory.title"),
     legend(names.map((name, order) => ({name: named("memory_part", name), colour: memoryColour(name, order)}))),
-    (several || one.stages.length === 1) && picture((width) => bars(width, answer.cases.filter((its) => its.memory.gpu_peak_bytes !== null).map((its) =>
-      row(its.name, its.memory, `cases/${answer.cases.indexOf(its)}/memory`, its, several && its === one)), {label: t("memory.label"), format})),
-    one.stages.length > 1 && several && h("h3", {}, t("memory.stages", {name: one.name})),
+    (several || one.stages.length === 1) && picture((width) => bars(width, rivals().filter(({one: its}) => its.memory.gpu_peak_bytes !== null).map((its) =>
+      row(its.name(), its.one.memory, `${its.path}/memory`, its.one, several && its === run)), {label: t("memory.label"), format})),
+    one.stages.length > 1 && several && h("h3", {}, t("memory.stages", {name: run.name()})),
     one.stages.length > 1 && picture((width) => bars(width, one.stages.map((stage, index) =>
-      row(stageName(stage), stage, `cases/${state.case}/stages/${index}`, one, false)), {label: t("memory.stages", {name: one.name}), format})),
+      row(stageName(stage), stage, `${run.path}/stages/${index}`, one, false)), {label: t("memory.stages", {name: run.name()}), format})),
     note(t("memory.note")),
     numbers(heads, rows),
     hosts(format));

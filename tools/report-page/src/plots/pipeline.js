@@ -7,7 +7,8 @@ import {h, kFont} from "../dom.js";
 import * as f from "../format.js";
 import {legend, note, picture, section} from "../plot.js";
 import {hideTip, showTip} from "../tip.js";
-import {named, selected, state, t, view} from "../state.js";
+import {selected} from "../runs.js";
+import {named, t} from "../state.js";
 import {cell, numbers} from "../table.js";
 
 const kAxis = 22, kBesides = 5;
@@ -176,17 +177,18 @@ function chart(width, pipeline, label) {
 }
 
 export function pipeline() {
-  if (!view()) return null;
-  const one = selected(), its = view().pipeline;
+  const {one, name, view, viewPath} = selected();
+  if (!view) return null;
+  const its = view.pipeline;
   const seen = its.activities.filter((_, index) => its.stages.some((stage) => [...stage.compute, ...stage.beside].some((slice) => slice[0] === index)));
-  const shownTime = its.activities.filter((name) => its.stages.some((stage) => stage.time_s[name] !== undefined));
-  const path = `view/cases/${state.case}/pipeline/stages`;
+  const shownTime = its.activities.filter((activity) => its.stages.some((stage) => stage.time_s[activity] !== undefined));
+  const path = `${viewPath}/pipeline/stages`;
   const rows = its.stages.map((_, index) => [cell(`${path}/${index}/stage`), cell(`${path}/${index}/gpus`, f.grouped), cell(`${path}/${index}/passes`, f.grouped),
-    ...shownTime.map((name) => cell(`${path}/${index}/time_s/${name}`, f.seconds)), cell(`${path}/${index}/idle_s`, f.seconds)]);
+    ...shownTime.map((activity) => cell(`${path}/${index}/time_s/${activity}`, f.seconds)), cell(`${path}/${index}/idle_s`, f.seconds)]);
   const left = seen.includes("left_out");
-  return section("pipeline", t("pipeline.title", {name: one.name}),
-    legend(seen.map((name, order) => ({name: named("activity", name), colour: activityColour(name, order), hatched: isHatched(name)}))),
-    picture((width) => chart(width, its, t("pipeline.label", {name: one.name}))),
+  return section("pipeline", t("pipeline.title", {name: name()}),
+    legend(seen.map((activity, order) => ({name: named("activity", activity), colour: activityColour(activity, order), hatched: isHatched(activity)}))),
+    picture((width) => chart(width, its, t("pipeline.label", {name: name()}))),
     note(its.all_stages > 1 ? t("pipeline.shown", {shown: its.stages.length, all: its.all_stages, gpus: f.grouped(one.total_ranks)}) : t("pipeline.shown_one", {gpus: f.grouped(one.total_ranks)}), " ", t("pipeline.note"), left ? ` ${t("pipeline.thinned")}` : "", " ", t("pipeline.keys")),
-    numbers([t("column.stage"), t("column.gpus"), t("column.passes"), ...shownTime.map((name) => named("activity", name)), t("column.idle")], rows));
+    numbers([t("column.stage"), t("column.gpus"), t("column.passes"), ...shownTime.map((activity) => named("activity", activity)), t("column.idle")], rows));
 }

@@ -5,7 +5,8 @@ import {plain} from "../colours.js";
 import {drawing, path, s, textWidth} from "../dom.js";
 import * as f from "../format.js";
 import {legend, note, picture, section} from "../plot.js";
-import {named, selected, state, t, view} from "../state.js";
+import {selected} from "../runs.js";
+import {named, t} from "../state.js";
 import {cell, numbers} from "../table.js";
 
 const kShapes = {
@@ -15,7 +16,7 @@ const kShapes = {
   weight_gradient: {colour: plain("purple"), d: "M0 -6L6 5H-6Z"},
 };
 
-function chart(width, roof, index) {
+function chart(width, {view: {roofline: roof}, viewPath, name}) {
   const height = width < 620 ? 320 : 380, left = 66, right = 16, top = 14, bottom = height - 40;
   const points = roof.operators;
   const xs = points.map((point) => point.flops_per_byte), ys = points.map((point) => point.flops_per_s);
@@ -68,7 +69,7 @@ function chart(width, roof, index) {
   lineLabel(t("roofline.reached"), roof.achieved_flops_per_s, roof.achieved_flops_per_s / roof.achieved_memory_bytes_per_s);
   const marks = points.map((point, order) => s("path", {
     class: "mark", d: kShapes[point.pass].d, transform: `translate(${x(point.flops_per_byte)} ${y(point.flops_per_s)})`, fill: kShapes[point.pass].colour,
-    "data-path": `view/cases/${index}/roofline/operators/${order}/flops_per_s`, tip: [`${named("operator", point.name)}, ${named("pass", point.pass)}`,
+    "data-path": `${viewPath}/roofline/operators/${order}/flops_per_s`, tip: [`${named("operator", point.name)}, ${named("pass", point.pass)}`,
       t("roofline.at", {rate: f.flopRate(point.flops_per_s), share: f.percent(point.flops_per_s / roof.peak_flops_per_s, 0)}), t("roofline.per_byte", {intensity: f.significant(point.flops_per_byte, 3)}),
       t("roofline.takes", {time: f.seconds(point.time_s, 3)})],
   }));
@@ -77,17 +78,17 @@ function chart(width, roof, index) {
     const px = x(point.flops_per_byte), py = y(point.flops_per_s);
     put(named("operator", point.name), [[px + 9, py + 4, "start"], [px - 9, py + 4, "end"], [px, py - 10, "middle"], [px, py + 18, "middle"], [px + 9, py + 16, "start"], [px - 9, py - 8, "end"]]);
   }
-  return drawing(width, height, t("roofline.title", {name: selected().name}), grid, roofs, marks, placed);
+  return drawing(width, height, t("roofline.title", {name: name()}), grid, roofs, marks, placed);
 }
 
 export function roofline() {
-  if (!view()) return null;
-  const one = selected(), roof = view().roofline;
-  const base = `view/cases/${state.case}/roofline/operators`;
+  const run = selected();
+  if (!run.view) return null;
+  const roof = run.view.roofline, base = `${run.viewPath}/roofline/operators`;
   const passes = [...new Set(roof.operators.map((point) => point.pass))];
-  return section("roofline", t("roofline.title", {name: one.name}),
+  return section("roofline", t("roofline.title", {name: run.name()}),
     legend(passes.map((pass) => ({name: named("pass", pass), colour: kShapes[pass].colour, shape: kShapes[pass].d}))),
-    picture((width) => chart(width, roof, state.case)),
+    picture((width) => chart(width, run)),
     note(t("roofline.note", {gpu: roof.gpu, precision: roof.precision})),
     numbers(["operator", "pass", "flops", "bytes", "time", "intensity", "rate"].map((head) => t(`column.${head}`)), roof.operators.map((point, index) => [
       named("operator", point.name), named("pass", point.pass), cell(`${base}/${index}/flops`, f.flops), cell(`${base}/${index}/bytes`, f.bytes),

@@ -3,7 +3,8 @@ import {scaleLinear} from "d3-scale";
 import {drawing, h, path, s, textWidth} from "../dom.js";
 import * as f from "../format.js";
 import {note, picture, section} from "../plot.js";
-import {named, selected, state, t, view} from "../state.js";
+import {selected} from "../runs.js";
+import {named, t} from "../state.js";
 import {cell, numbers} from "../table.js";
 
 const kDeepest = 150;  // of an arc between GPUs
@@ -138,17 +139,18 @@ function chart(width, topology) {
       s("text", {class: "place-name", x: its.x + its.w / 2, y: its.y + its.h / 2 + 4, "text-anchor": "middle", style: its.w < textWidth(its.text, 12) + 4 ? "font-size:10px" : null}, its.text)));
   }
   // Links pass behind the boxes.
-  return drawing(width, height, t("topology.title", {name: selected().name}), lines, boxes);
+  return drawing(width, height, t("topology.title", {name: selected().name()}), lines, boxes);
 }
 
 export function topology() {
-  if (!view()) return null;
-  const one = selected(), its = view().topology, base = `view/cases/${state.case}/topology/links`;
+  const {view, viewPath, name} = selected();
+  if (!view) return null;
+  const its = view.topology, base = `${viewPath}/topology/links`;
   const scale = h("div", {class: "load-scale", "aria-hidden": "true"}, [0, 0.05, 0.25, 0.5, 1].map((load) =>
     h("span", {}, h("i", {style: `background:${ink(load)};height:${thick(load)}px`}), f.percent(load, 0))));
   const node = its.node ? ` (${its.node})` : "";
   const text = its.nodes > 1 ? `${t("topology.note", {gpus: its.gpus_per_node, gpu: its.gpu, node, nodes: f.grouped(its.nodes)})} ${t(its.nodes_alike ? "topology.alike" : "topology.unlike")}` : t("topology.note_one", {gpus: its.gpus_per_node, gpu: its.gpu, node});
-  return section("machine", t("topology.title", {name: one.name}),
+  return section("machine", t("topology.title", {name: name()}),
     h("div", {class: "scale-row"}, h("span", {}, t("topology.scale")), scale),
     picture((width) => chart(width, its)),
     note(text, its.gpus_per_node > kMostGpus ? ` ${t("topology.cut", {shown: kMostGpus, all: its.gpus_per_node})}` : "", " ", t("topology.load")),
