@@ -92,7 +92,7 @@ Command import_command(CLI::App& program) {
   parser.footer(
       "Examples:\n"
       "  foretrain import ds_config.json --model llama-2-7b --gpu a100-80g:8 > question.yaml\n"
-      "  foretrain import --gpu h100 -- torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 24 ...\n"
+      "  foretrain import --gpu h100 --fabric ndr-rails -- torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ...\n"
       "What was taken and what was ignored stands in comments at the top; flags win over what is imported.");
   return {&parser, [options] { return convert(*options); }};
 }
