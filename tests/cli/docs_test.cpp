@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/support/effort.h"
 
 using namespace foretrain::testing;
 
@@ -85,7 +86,7 @@ std::string refreshed(const std::string& document) {
 
 }  // namespace
 
-TEST_CASE("documents show what their commands print") {
+TEST_CASE("documents show what their commands print" * doctest::skip(kSanitized)) {
   for (const std::string name : {"README.md", "docs/README.zh.md"}) {
     CAPTURE(name);
     const std::string path = std::string(FORETRAIN_SOURCE_DIR "/") + name, shown = read_file(path);
