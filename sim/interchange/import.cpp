@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "sim/base/lower_case.h"
 #include "sim/config/write.h"
 #include "sim/interchange/import_rules.h"
 
@@ -16,13 +17,6 @@ namespace {
 using config::Node;
 
 constexpr std::size_t kMostKeys = 1'000;
-
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 const Imported::Taken* find_taken(const Imported& imported, std::string_view path) {
   const auto found = std::find_if(imported.taken.rbegin(), imported.taken.rend(),

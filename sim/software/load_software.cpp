@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/lower_case.h"
 #include "sim/software/read_experts.h"
+#include "sim/software/read_offers.h"
 #include "sim/software/software.h"
 
 namespace foretrain {
@@ -212,6 +214,7 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   read_expert_habits(reader, profile, diagnostics);
   read_memory(reader, profile, diagnostics);
   read_offload(reader, profile.offload, diagnostics);
+  read_offers(reader, profile, diagnostics);
   std::vector<Variant> variants = read_variants(reader, diagnostics);
   reader.finish();
   return variants;
@@ -259,14 +262,6 @@ std::optional<Loaded> load(const config::Catalogue& catalogue, std::string_view 
   return loaded;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 }  // namespace
 
 std::optional<Software> load_software(const std::string& software_folder, std::string_view name,
@@ -274,18 +269,20 @@ std::optional<Software> load_software(const std::string& software_folder, std::s
   const config::Catalogue catalogue(software_folder, "software profile");
   std::optional<Loaded> loaded = load(catalogue, name, std::move(asked_at), diagnostics);
   if (!loaded) return std::nullopt;
-  const std::string described = lower_case(version);
+  const std::string described = lower_case(std::string(version));
   const auto variant = std::find_if(loaded->variants.begin(), loaded->variants.end(), [&](const Variant& v) {
     return described.find(lower_case(v.mentions)) != std::string::npos;
   });
   if (variant == loaded->variants.end()) {
     choose_expert_variant(loaded->profile, described);
+    choose_offer_variant(loaded->profile, described);
     return std::move(loaded->profile);
   }
   // One step only: a variant is a full profile, whose own variants are not asked.
   std::optional<Loaded> chosen = load(catalogue, variant->profile, variant->position, diagnostics);
   if (!chosen) return std::nullopt;
   choose_expert_variant(chosen->profile, described);
+  choose_offer_variant(chosen->profile, described);
   return std::move(chosen->profile);
 }
 

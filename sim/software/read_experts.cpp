@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "sim/base/lower_case.h"
+
 namespace foretrain {
 
 using config::Unit;
@@ -48,13 +50,6 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
     *field = static_cast<int>(map.integer(key, {0, 10'000}).value_or(*field));
   }
   map.finish();
-}
-
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
 }
 
 }  // namespace

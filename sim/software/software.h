@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -219,6 +220,24 @@ struct Software {
     double host_process_gb = 0;      // of host memory a rank takes beside all states
   };
   Offload offload;
+
+  // The parallelism it has. Plans that are looked for keep to it; a plan that somebody writes is theirs.
+  struct Offers {
+    bool tensor = true, sequence = true, context = true, pipeline = true;
+    bool interleaved = true, zero_bubble = false;  // pipeline schedules beside 1F1B
+    int interleaved_stages = 2;                    // the fewest that it interleaves
+    bool rank_orders = true;                       // stages of a replica may lie beside each other
+    bool selective_recompute = true;
+    bool sharding_groups = true;  // ZeRO over the ranks of a node instead of all
+    std::array<bool, 4> zero = {true, true, true, true};
+  };
+  Offers offers;
+  // What was offered at another time: of the first whose text a run's version mentions (case is ignored).
+  struct OfferVariant {
+    std::string mentions;
+    Offers offers;
+  };
+  std::vector<OfferVariant> offer_variants;
 
   std::string source;
 };

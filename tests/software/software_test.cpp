@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -118,6 +119,27 @@ TEST_CASE("a version text picks a variant; case is ignored and the first match w
   CHECK(loaded("torchtitan", "torchtitan 2024-12 eager").name == "torchtitan-eager");
   CHECK(loaded("torchtitan", "torchtitan 2025-03 + torch.compile").name == "torchtitan");
   CHECK(loaded("nemo", "Megatron-LM / NeMo-Megatron, 2022-05").name == "megatron-lm-2022");
+}
+
+TEST_CASE("what a framework offers is inherited; what it offered at another time is not") {
+  CHECK_FALSE(loaded("deepspeed").offers.tensor);
+  CHECK(loaded("megatron-deepspeed").offers.tensor);
+  CHECK_FALSE(loaded("llama-factory").offers.pipeline);
+  CHECK(loaded("megatron-lm").offers.zero == std::array{true, true, false, false});
+  CHECK(loaded("megatron-lm", "Megatron-LM, 2021-04..08").offers.zero == std::array{true, false, false, false});
+  CHECK_FALSE(loaded("megatron-lm", "Megatron-LM PTD-P").offers.sequence);
+  CHECK(loaded("megatron-lm", "Megatron-LM fork (Zero Bubble), 2023-11").offers.zero_bubble);
+  CHECK(loaded("megatron-deepspeed", "Megatron-DeepSpeed, 2021").offers.zero == std::array{true, true, true, true});
+
+  const Folder folder;
+  folder.write("a",
+               "name: a\noffers: {zero: [0, 4], tensors: false}\noffer_variants: [{mentions: x, offers: {zero: [0, "
+               "1]}}]\nsource: s\n");
+  const std::string errors = folder.error_of("a");
+  CHECK(contains(errors, "stages from 0 to 3"));
+  CHECK(contains(errors, "tensors"));
+  folder.write("b", "name: b\noffer_variants: {mentions: x}\nsource: s\n");
+  CHECK(contains(folder.error_of("b"), "must be a list"));
 }
 
 TEST_CASE("state bytes are 16 a parameter for mixed-precision Adam, and follow the code path of the stage") {
