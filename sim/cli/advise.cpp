@@ -39,32 +39,31 @@ int advise_cases(const AdviseCommandOptions& options) {
   how.tokens = read_flag("--tokens", options.tokens, config::Unit::count, "1e9", diagnostics);
   how.mean_tokens = read_flag("--mean-tokens", options.mean_tokens, config::Unit::count, "600", diagnostics);
   how.search.threads = threads_of(options);
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  if (scenario && how.deadline_seconds > 0) {
-    for (const Case& c : scenario->cases) {
+  const auto asked = load_to_simulate(options.source, options, OpenPlans::all, diagnostics);
+  if (asked && how.deadline_seconds > 0) {
+    for (const Case& c : asked->scenario.cases) {
       if (how.tokens > 0 || c.train.tokens > 0) continue;
       diagnostics.error(c.position, fmt::format("a deadline needs the work of {}; give --tokens or write train.tokens",
                                                 config::in_quotes(c.name)));
     }
   }
   print(diagnostics, options.quiet);
-  if (!environment || diagnostics.has_errors()) return kBadInput;
+  if (!asked || diagnostics.has_errors()) return kBadInput;
+  const auto& [scenario, environment] = *asked;
 
   std::vector<Advice> cases;
   Diagnostics refused;
-  for (const Case& c : scenario->cases) {
+  for (const Case& c : scenario.cases) {
     try {
-      if (auto advice = advise(c, *environment, how, refused)) cases.push_back(std::move(*advice));
+      if (auto advice = advise(c, environment, how, refused)) cases.push_back(std::move(*advice));
     } catch (const std::overflow_error&) {
       refused.error(c.position, fmt::format("{} is too large to simulate", config::in_quotes(c.name)));
     }
   }
   print(refused);
   if (refused.has_errors()) return kBadInput;
-  return deliver(options, [&] { return report::advice_table(scenario->title, cases, standard_output(options)); },
-                 {{options.json, [&] { return report::advice_json(scenario->title, cases); }}});
+  return deliver(options, [&] { return report::advice_table(scenario.title, cases, standard_output(options)); },
+                 {{options.json, [&] { return report::advice_json(scenario.title, cases); }}});
 }
 
 }  // namespace

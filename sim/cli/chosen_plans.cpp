@@ -11,8 +11,7 @@ namespace foretrain::cli {
 void choose_plans(Scenario& scenario, const Environment& environment, int threads, Diagnostics& diagnostics) {
   for (Case& c : scenario.cases) {
     if (!c.open_plan) continue;
-    const auto answer =
-        find_plans(c, environment, {.top = 1, .threads = threads, .stop = nullptr, .progress = {}}, diagnostics);
+    const auto answer = find_plans(c, environment, {.top = 1, .threads = threads}, diagnostics);
     if (!answer) continue;
     if (answer->best.empty() && !answer->nearest_miss) {
       diagnostics.error(c.position, fmt::format("no plan of {} can be simulated", config::in_quotes(c.name)));

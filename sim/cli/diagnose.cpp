@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "sim/calibration/confidence.h"
-#include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
@@ -62,24 +61,18 @@ int diagnose_run(const DiagnoseOptions& options) {
                       "nothing in the log is understood; give a progress bar, a line of DeepSpeed, Megatron-LM, "
                       "Hugging Face Trainer, torchtitan or LLM Foundry with a speed, or CUDA's out-of-memory sentence");
   }
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  if (scenario) keep_one(*scenario, diagnostics);
+  const auto asked = load_to_simulate(options.source, options, OpenPlans::automatic, diagnostics);
+  const auto error_bars = asked ? load_error_bars(asked->environment.data, diagnostics) : std::nullopt;
+  if (asked) keep_one(asked->scenario, diagnostics);
   print(diagnostics, options.quiet);
   if (!error_bars || diagnostics.has_errors()) return kBadInput;
-  Diagnostics refused;
-  choose_plans(*scenario, *environment, threads_of(options), refused);
-  print(refused);
-  if (refused.has_errors()) return kBadInput;
 
+  const auto& [scenario, environment] = *asked;
   try {
-    const Case& subject = scenario->cases.front();
-    CaseReport report = simulate_case(subject, *environment);
+    const Case& subject = scenario.cases.front();
+    CaseReport report = simulate_case(subject, environment);
     add_error_bar(report, *error_bars);
-    const Diagnosis diagnosis = diagnose(subject, report, log, *environment, threads_of(options));
+    const Diagnosis diagnosis = diagnose(subject, report, log, environment, threads_of(options));
     return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output(options)); },
                    {{options.json, [&] { return report::diagnosis_json(diagnosis); }}});
   } catch (const std::overflow_error&) {

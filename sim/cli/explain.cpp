@@ -6,7 +6,6 @@
 #include <memory>
 #include <stdexcept>
 
-#include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
@@ -54,23 +53,17 @@ int explain_figures(const ExplainOptions& options, const Scenario& scenario, con
 
 int explain_cases(const ExplainOptions& options) {
   Diagnostics diagnostics;
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  const auto asked = load_to_simulate(options.source, options, OpenPlans::automatic, diagnostics);
   print(diagnostics, options.quiet);
-  if (!environment || diagnostics.has_errors()) return kBadInput;
-  Diagnostics refused;
-  choose_plans(*scenario, *environment, threads_of(options), refused);
-  print(refused);
-  if (refused.has_errors()) return kBadInput;
+  if (!asked || diagnostics.has_errors()) return kBadInput;
+  const auto& [scenario, environment] = *asked;
 
   try {
-    if (!options.figures.empty()) return explain_figures(options, *scenario, *environment);
+    if (!options.figures.empty()) return explain_figures(options, scenario, environment);
     std::vector<Explanation> cases;
-    for (const Case& c : scenario->cases) cases.push_back(explain(c, *environment, threads_of(options)));
-    return deliver(options, [&] { return report::explain_table(scenario->title, cases, standard_output(options)); },
-                   {{options.json, [&] { return report::explain_json(scenario->title, cases); }}});
+    for (const Case& c : scenario.cases) cases.push_back(explain(c, environment, threads_of(options)));
+    return deliver(options, [&] { return report::explain_table(scenario.title, cases, standard_output(options)); },
+                   {{options.json, [&] { return report::explain_json(scenario.title, cases); }}});
   } catch (const std::overflow_error&) {
     return fail("one of the steps is too large to simulate or takes more than 50 days");
   } catch (const std::domain_error&) {

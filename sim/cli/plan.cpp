@@ -1,15 +1,11 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <memory>
-#include <stdexcept>
 
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/progress.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
@@ -28,22 +24,25 @@ struct PlanOptions : CommonOptions {
   ScenarioSource source;
   std::string fix, max_memory;
   std::optional<std::size_t> top;
+  bool compare = false;
 };
 
-// Set by Ctrl-C: the search then answers with what it has.
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void interrupt(int) {
-  interrupted = true;
-  std::signal(SIGINT, SIG_DFL);  // a second one ends the program
+// The end of a value that begins at `begin`: the next comma outside brackets.
+std::size_t end_of_value(const std::string& text, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') ++depth;
+    if (text[i] == ']' || text[i] == '}') --depth;
+    if (text[i] == ',' && depth <= 0) return i;
+  }
+  return text.size();
 }
 
-// "tp=8,zero=1" in the words of a scenario's plan.
+// "tp=8,zero=1,order=[tp,dp,pp]" in the words of a scenario's plan.
 std::optional<PlanRequest> read_fixed(const std::string& text, Diagnostics& diagnostics) {
   std::string yaml = "{";
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size()), equals = text.find('=', begin);
+    const std::size_t end = end_of_value(text, begin), equals = text.find('=', begin);
     if (equals >= end) {
       diagnostics.error({}, fmt::format("--fix {} is not of the form tp=8,zero=1", config::in_quotes(text)));
       return std::nullopt;
@@ -64,56 +63,91 @@ std::optional<Bytes> read_memory(const std::string& text, Diagnostics& diagnosti
   return std::nullopt;
 }
 
-// Applies what the command line says to the cases it asks for.
-bool prepare(Scenario& scenario, const PlanOptions& options, Diagnostics& diagnostics) {
+// What is asked about one case: the plans to look at, and the plan to compare them with.
+struct Question {
+  Case subject;
+  std::optional<Case> own;
+};
+
+// The case with the plan that it says.
+std::optional<Case> with_own_plan(const Case& c, Diagnostics& diagnostics) {
+  const PlanRequest& request = *c.open_plan;
+  if (request.automatic) {
+    diagnostics.error(request.position,
+                      fmt::format("case {} has no plan of its own to compare with; write one, or leave "
+                                  "out --compare",
+                                  config::in_quotes(c.name)));
+    return std::nullopt;
+  }
+  const auto plan = resolve_plan(request, c.model, c.train, c.cluster, c.software, diagnostics);
+  if (!plan) return std::nullopt;
+  Case own = c;
+  own.plan = *plan;
+  own.micro_batch_auto = request.micro_batch_auto;
+  own.open_plan.reset();
+  return own;
+}
+
+// The cases with what the command line says. What their plans say is fixed, or else compared with.
+std::vector<Question> questions(const Scenario& scenario, const PlanOptions& options, Diagnostics& diagnostics) {
   std::optional<PlanRequest> fixed;
   if (!options.fix.empty()) fixed = read_fixed(options.fix, diagnostics);
   std::optional<Bytes> memory;
   if (!options.max_memory.empty()) memory = read_memory(options.max_memory, diagnostics);
-  for (Case& c : scenario.cases) {
-    if (fixed) c.open_plan = with_fixed(*c.open_plan, *fixed);
-    if (memory) c.cluster.gpu.memory = std::min(c.cluster.gpu.memory, *memory);
+  std::vector<Question> all;
+  for (const Case& c : scenario.cases) {
+    Question& question = all.emplace_back(Question{c, std::nullopt});
+    Case& subject = question.subject;
+    if (memory) subject.cluster.gpu.memory = std::min(c.cluster.gpu.memory, *memory);
+    if (options.compare) {
+      question.own = with_own_plan(subject, diagnostics);
+      subject.open_plan = without_choices(*c.open_plan);
+    }
+    if (fixed) subject.open_plan = with_fixed(*subject.open_plan, *fixed);
   }
-  return !diagnostics.has_errors();
+  return all;
 }
 
-void show_progress(const SearchCounts& counts, Time best) {
-  fmt::print(stderr, "\r{} plans, {} simulated, best {}   ", counts.legal, counts.simulated,
-             best > Time::zero() ? report::duration(best) : "none yet");
+void show_progress(ProgressLine& line, const SearchProgress& at) {
+  const bool judging = at.phase == SearchProgress::Phase::judging;
+  line.show(static_cast<int>(at.phase), at.share,
+            judging ? std::string("of the plans judged")
+                    : fmt::format("of those worth simulating: {} of {} plans, best {}", at.counts.simulated,
+                                  at.counts.legal, at.best > Time::zero() ? report::duration(at.best) : "none yet"));
 }
 
 int plan(const PlanOptions& options) {
   Diagnostics diagnostics;
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario = data ? load(options.source, *data, diagnostics, OpenPlans::all) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  const auto page = environment ? page_template(options, *data, diagnostics) : std::nullopt;
-  const bool ready = environment && prepare(*scenario, options, diagnostics);
+  const auto asked = load_to_simulate(options.source, options, OpenPlans::all, diagnostics);
+  const auto page = asked ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
+  std::vector<Question> all;
+  if (asked) all = questions(asked->scenario, options, diagnostics);
   print(diagnostics, options.quiet);
-  if (!ready || diagnostics.has_errors()) return kBadInput;
+  if (!asked || diagnostics.has_errors()) return kBadInput;
 
-  const bool shows_progress = !options.quiet && ::isatty(STDERR_FILENO) == 1;
-  PlannerOptions search{options.top.value_or(page ? kTopOfPage : kTop), threads_of(options), &interrupted, {}};
-  if (shows_progress) search.progress = show_progress;
-  std::signal(SIGINT, interrupt);
+  const auto& [scenario, environment] = *asked;
+  const std::atomic<bool>& stop = stop_on_interrupt();
   std::vector<PlanAnswer> answers;
-  std::vector<double> seconds;
   Diagnostics refused;
-  for (const Case& c : scenario->cases) {
-    if (interrupted) break;
-    const auto begin = std::chrono::steady_clock::now();
-    if (auto answer = find_plans(c, *environment, search, refused)) answers.push_back(std::move(*answer));
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  for (const Question& question : all) {
+    if (stop) break;
+    ProgressLine line(options);
+    const std::size_t top = options.top.value_or(page ? kTopOfPage : kTop);
+    PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};
+    search.progress = [&line](const SearchProgress& at) { show_progress(line, at); };
+    search.with_elasticity = !options.json.empty();
+    search.own = question.own ? &*question.own : nullptr;
+    if (auto answer = find_plans(question.subject, environment, search, refused))
+      answers.push_back(std::move(*answer));
   }
-  if (shows_progress) fmt::print(stderr, "\r{:60}\r", "");
   print(refused);
   if (refused.has_errors()) return kBadInput;
   return deliver(
       options,
-      [&] { return report::plans_table(scenario->title, answers, seconds, search.threads, standard_output(options)); },
-      {{options.json, [&] { return report::plans_json(scenario->title, answers); }},
+      [&] { return report::plans_table(scenario.title, answers, threads_of(options), standard_output(options)); },
+      {{options.json, [&] { return report::plans_json(scenario.title, answers); }},
        {options.html,
-        [&] { return page::plan_page(scenario->title, answers, *environment, *page, origin_of(options)); }}});
+        [&] { return page::plan_page(scenario.title, answers, environment, *page, origin_of(options)); }}});
 }
 
 }  // namespace
@@ -130,6 +164,8 @@ Command plan_command(CLI::App& program) {
       ->type_name("K=V,...");
   parser.add_option("--max-memory", options->max_memory, "memory of a GPU to use at most, such as 70GB")
       ->type_name("SIZE");
+  parser.add_flag("--compare", options->compare,
+                  "fix nothing that the cases' plans say: look at all plans, and say where theirs stand");
   add_output_options(parser, *options, false);
   add_html_option(parser, *options);
   add_threads_option(parser, *options);
@@ -139,6 +175,7 @@ Command plan_command(CLI::App& program) {
       "  foretrain plan my-question.yaml\n"
       "  foretrain plan --model llama-2-13b --gpu a100-80g --gpus 8 --global-batch 128 --zero 2\n"
       "  foretrain plan scenarios/gpt3-175b-1024xa100.yaml --fix tp=8 --max-memory 70GB --top 3\n"
+      "  foretrain plan my-question.yaml --compare        is my plan a good one?\n"
       "  foretrain plan scenarios/which-plan.yaml --html plans.html\n"
       "Ctrl-C ends the search with the best plans so far.");
   return {&parser, [&parser, options] {

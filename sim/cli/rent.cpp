@@ -1,13 +1,13 @@
 #include "sim/planner/rent.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <memory>
 
 #include "sim/calibration/confidence.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
+#include "sim/cli/progress.h"
 #include "sim/report/rent_report.h"
 
 namespace foretrain::cli {
@@ -32,12 +32,15 @@ int rent_machines(const RentCommandOptions& options) {
   RentOptions how;
   how.threads = threads_of(options);
   how.add_error_bar = [&](CaseReport& report) { add_error_bar(report, *error_bars); };
-  const bool shows_progress = !options.quiet && ::isatty(STDERR_FILENO) == 1;
-  if (shows_progress) {
-    how.progress = [](std::size_t done, std::size_t of) { fmt::print(stderr, "\r{} of {} machines ", done, of); };
+  how.stop = &stop_on_interrupt();
+  RentAnswer answer;
+  {
+    ProgressLine line(options);
+    how.progress = [&line](std::size_t done, std::size_t of) {
+      line.show(0, static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} machines", done, of));
+    };
+    answer = rent(*question, *environment, how);
   }
-  const RentAnswer answer = rent(*question, *environment, how);
-  if (shows_progress) fmt::print(stderr, "\r{:30}\r", "");
   return deliver(options, [&] { return report::rent_table(*question, answer, standard_output(options), options.all); },
                  {{options.json, [&] { return report::rent_json(*question, answer); }},
                   {options.csv, [&] { return report::rent_csv(*question, answer); }},
@@ -69,7 +72,7 @@ Command rent_command(CLI::App& program) {
       "  foretrain rent my-job.yaml --offers my-prices.yaml --deadline 3d12h --json -\n"
       "  foretrain rent scenarios/rent/8x40g-or-8x80g.yaml --html machines.html\n"
       "Offers of the catalogue: foretrain catalog offers. Machines on which the job does not fit are listed, with "
-      "why.");
+      "why. Ctrl-C ends the search with what was found so far.");
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return rent_machines(*options);

@@ -7,7 +7,6 @@
 
 #include "sim/base/parallel.h"
 #include "sim/calibration/confidence.h"
-#include "sim/cli/chosen_plans.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
@@ -69,36 +68,28 @@ void note_trace(const std::vector<CaseReport>& cases, const RunOptions& options)
 
 int run(const RunOptions& options) {
   Diagnostics diagnostics;
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(options.source, *data, diagnostics, OpenPlans::automatic) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  const auto error_bars = environment ? load_error_bars(*data, diagnostics) : std::nullopt;
-  const auto page = error_bars ? page_template(options, *data, diagnostics) : std::nullopt;
+  const auto asked = load_to_simulate(options.source, options, OpenPlans::automatic, diagnostics);
+  const auto error_bars = asked ? load_error_bars(asked->environment.data, diagnostics) : std::nullopt;
+  const auto page = error_bars ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
   const bool ready = error_bars && !diagnostics.has_errors();
   print(diagnostics, options.quiet);
   if (!ready) return kBadInput;
 
+  const auto& [scenario, environment] = *asked;
   Diagnostics refused;
-  choose_plans(*scenario, *environment, threads_of(options), refused);
-  if (refused.has_errors()) {
-    print(refused);
-    return kBadInput;
-  }
-  report::RunReport report{scenario->title, scenario->ask, {}, {}};
-  report.cases = simulate(*scenario, *environment, threads_of(options), options.trace_kernels, refused);
+  report::RunReport report{scenario.title, scenario.ask, {}, {}};
+  report.cases = simulate(scenario, environment, threads_of(options), options.trace_kernels, refused);
   print(refused);
   if (refused.has_errors()) return kBadInput;
   for (CaseReport& c : report.cases) add_error_bar(c, *error_bars);
-  report.verdict =
-      judge(*scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
-        return order_likelihood(winner, second, ratio, *error_bars);
-      });
+  report.verdict = judge(scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
+    return order_likelihood(winner, second, ratio, *error_bars);
+  });
   note_trace(report.cases, options);
   return deliver(options, [&] { return report::run_table(report, standard_output(options)); },
                  {{options.json, [&] { return report::run_json(report); }},
                   {options.csv, [&] { return report::run_csv(report); }},
-                  {options.html, [&] { return page::run_page(report, *environment, *page, origin_of(options)); }},
+                  {options.html, [&] { return page::run_page(report, environment, *page, origin_of(options)); }},
                   {options.trace, {}, [&](const Output::Sink& sink) { write_trace(report.cases, options, sink); }}});
 }
 

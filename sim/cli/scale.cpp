@@ -82,28 +82,27 @@ int scale_cases(const ScaleCommandOptions& options) {
   Diagnostics diagnostics;
   const bool by_nodes = !options.nodes.empty();
   const std::vector<int> sizes = sizes_of(options, diagnostics);
-  const std::optional<DataFolder> data = find_data(options, diagnostics);
-  std::optional<Scenario> scenario =
-      data ? load(with_smallest(options, sizes), *data, diagnostics, OpenPlans::all) : std::nullopt;
-  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
-  const auto page = environment ? page_template(options, *data, diagnostics) : std::nullopt;
+  const auto asked = load_to_simulate(with_smallest(options, sizes), options, OpenPlans::all, diagnostics);
+  const auto page = asked ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
   print(diagnostics, options.quiet);
-  if (!environment || diagnostics.has_errors()) return kBadInput;
+  if (!asked || diagnostics.has_errors()) return kBadInput;
+  const auto& [scenario, environment] = *asked;
 
   std::vector<report::ScaledCase> curves;
-  for (const Case& c : scenario->cases) {
+  for (const Case& c : scenario.cases) {
     ScaleOptions how{sizes, options.weak, {}};
     how.search.threads = threads_of(options);
+    how.search.with_elasticity = !options.json.empty();
     if (by_nodes) {
       for (int& size : how.gpus) size *= c.cluster.gpus_per_node;
     }
-    curves.push_back({c.name, scale(c, *environment, how)});
+    curves.push_back({c.name, scale(c, environment, how)});
   }
   return deliver(
-      options, [&] { return report::scale_table(scenario->title, curves, options.weak, standard_output(options)); },
-      {{options.json, [&] { return report::scale_json(scenario->title, curves, options.weak); }},
+      options, [&] { return report::scale_table(scenario.title, curves, options.weak, standard_output(options)); },
+      {{options.json, [&] { return report::scale_json(scenario.title, curves, options.weak); }},
        {options.html, [&] {
-          return page::scale_page(scenario->title, curves, options.weak, *environment, *page, origin_of(options));
+          return page::scale_page(scenario.title, curves, options.weak, environment, *page, origin_of(options));
         }}});
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cli/chosen_plans.h"
 #include "sim/cli/output.h"
 #include "sim/scenario/fields.h"
 #include "sim/scenario/understood.h"
@@ -113,6 +114,18 @@ std::optional<Scenario> load(const ScenarioSource& source, const DataFolder& dat
   std::optional<Scenario> scenario = document ? read_scenario(*document, data, diagnostics, open_plans) : std::nullopt;
   if (scenario) keep_cases(*scenario, source.file.empty() ? "command line" : source.file, source.cases, diagnostics);
   return scenario;
+}
+
+std::optional<ScenarioToSimulate> load_to_simulate(const ScenarioSource& source, const CommonOptions& options,
+                                                   OpenPlans open_plans, Diagnostics& diagnostics) {
+  const std::optional<DataFolder> data = find_data(options, diagnostics);
+  std::optional<Scenario> scenario = data ? load(source, *data, diagnostics, open_plans) : std::nullopt;
+  const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
+  if (!environment) return std::nullopt;
+  if (open_plans == OpenPlans::automatic && !diagnostics.has_errors()) {
+    choose_plans(*scenario, *environment, threads_of(options), diagnostics);
+  }
+  return ScenarioToSimulate{std::move(*scenario), *environment};
 }
 
 int show_scenario(const ScenarioSource& source, const CommonOptions& options, OpenPlans open_plans) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/analysis/case_report.h"
 #include "sim/cli/command.h"
 #include "sim/scenario/flags.h"
 
@@ -30,6 +31,17 @@ std::optional<config::Node> load_document(const ScenarioSource& source, Diagnost
 // Its scenario, with the cases that were asked for.
 std::optional<Scenario> load(const ScenarioSource& source, const DataFolder& data, Diagnostics& diagnostics,
                              OpenPlans open_plans);
+
+// A scenario and what it is simulated in.
+struct ScenarioToSimulate {
+  Scenario scenario;
+  Environment environment;
+};
+
+// Both from the data folder of `options`. With OpenPlans::automatic, cases with `plan: auto` are given their plans.
+// nullopt after reporting what is wrong; a scenario that is there may have faults too (diagnostics.has_errors()).
+std::optional<ScenarioToSimulate> load_to_simulate(const ScenarioSource& source, const CommonOptions& options,
+                                                   OpenPlans open_plans, Diagnostics& diagnostics);
 
 // What --show-scenario does: prints the scenario as understood, and returns the exit status.
 int show_scenario(const ScenarioSource& source, const CommonOptions& options, OpenPlans open_plans);

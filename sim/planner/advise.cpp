@@ -25,7 +25,13 @@ PlanRequest open_request(const Case& c) {
   request.schedule = std::nullopt;
   request.recompute = std::nullopt;
   request.micro_batch_auto = false;
+  if (!request.offload) request.offload = PlanRequest::OffloadRequest{};  // a step of its own, after what is free
   return request;
+}
+
+Message moved_to_host(const Offload& offload) {
+  return offload.params == Offload::Place::gpu ? message("optimizer in host memory")
+                                               : message("optimizer and weights in host memory");
 }
 
 // Recompute and accumulation: what the best plan has chosen already, to be seen beside the rest.
@@ -109,7 +115,7 @@ class Adviser {
     return size;
   }
 
-  // Free changes one after another, then more and more of the states on the host.
+  // Free changes one after another, then what can be kept in host memory.
   void make_fit(Case c, Advice::Size& size) const {
     for (const CaseChange& change : free_changes(0)) {
       const bool saves_memory = change.name != "fp8" && change.name != "fused-kernels";
@@ -119,17 +125,10 @@ class Adviser {
       size.changes.push_back(change.what);
       if ((size.changed = best(c))) return;
     }
-    for (const bool weights : {false, true}) {
-      PlanRequest::OffloadRequest offload;
-      offload.optimizer = Offload::Place::cpu;
-      if (weights) offload.params = Offload::Place::cpu;
-      Case moved = c;
-      moved.open_plan->offload = offload;
-      if ((size.changed = best(moved))) {
-        size.changes.push_back(weights ? message("optimizer and weights in host memory")
-                                       : message("optimizer in host memory"));
-        return;
-      }
+    c.open_plan->offload.reset();
+    if ((size.changed = best(c))) {
+      size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
+      return;
     }
     size.changes.clear();
   }

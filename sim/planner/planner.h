@@ -34,20 +34,44 @@ struct NearestMiss {
   Time step_time;
 };
 
+// A plan that somebody has, beside those that were found.
+struct Standing {
+  RankedPlan plan;
+  std::int64_t faster = 0;  // plans of the space that fit and take less time
+};
+
+// What the search took, for people: by the clock, so not the same twice.
+struct SearchSeconds {
+  double judging = 0, simulating = 0;
+};
+
 struct PlanAnswer {
   Case subject;
   std::vector<RankedPlan> best;  // fastest first; equals in the order of PlanChoice
+  std::optional<Standing> own;   // if PlannerOptions::own was given
   std::optional<NearestMiss> nearest_miss;
   SearchCounts counts;
+  SearchSeconds seconds;
   bool complete = true;  // false if the search was stopped: a faster plan may exist
+};
+
+// How far a search is.
+struct SearchProgress {
+  enum class Phase { judging, simulating } phase = Phase::judging;
+  double share = 0;  // of the phase; the simulations left get fewer as better plans are found
+  SearchCounts counts;
+  Time best;  // zero: none so far
 };
 
 struct PlannerOptions {
   std::size_t top = 5;
   int threads = 1;
   const std::atomic<bool>* stop = nullptr;  // once set, the best so far is the answer
-  // Called now and then from the calling thread: what has been done, and the best time so far (zero: none).
-  std::function<void(const SearchCounts&, Time)> progress = {};
+  // Called now and then, by one thread at a time.
+  std::function<void(const SearchProgress&)> progress = {};
+  bool with_elasticity = false;  // of the best plans
+  // The same case with a plan: every plan that could be faster is simulated, so that its rank is exact.
+  const Case* own = nullptr;
 };
 
 // The fastest plans for a case whose plan is open (Case::open_plan says what is fixed of it); the same as if every plan

@@ -64,8 +64,15 @@ class Renting {
     for (const std::size_t subject : cheapest_bounds_first()) {
       if (options_.progress) options_.progress(done_++, question_.cases.size());
       if (!worth_it(subject)) continue;
+      const Found found = stopped() ? Found{} : search(question_.cases[subject]);
+      if (stopped()) {  // also within the search
+        answer.complete = false;
+        for (RentCandidate* c : of_case_[subject]) {
+          if (c->why_not.empty()) c->why_not = message("not looked at: the search was stopped");
+        }
+        continue;
+      }
       ++answer.searched;
-      const Found found = search(question_.cases[subject]);
       for (RentCandidate* c : of_case_[subject]) {
         if (c->why_not.empty()) judge(*c, subject, found);
       }
@@ -78,6 +85,8 @@ class Renting {
   }
 
  private:
+  bool stopped() const { return options_.stop != nullptr && *options_.stop; }
+
   const Offer& offer(const RentCandidate& c) const { return question_.offers[c.offer]; }
 
   void list() {
@@ -182,41 +191,28 @@ class Renting {
   }
 
   // Its tasks are not kept: there may be a hundred such reports.
-  Found found_plan(CaseReport report, bool offloads) const {
+  Found found_plan(CaseReport report) const {
     if (options_.add_error_bar) options_.add_error_bar(report);
     report.step = {};
     report.schedule = {};
+    const bool offloads = report.subject.plan.offload.any();
     return {std::move(report), offloads, {}};
   }
 
-  // The best plan; where none fits, with the optimizer in host memory, and then the weights too.
   Found search(const Case& subject) const {
-    using Place = Offload::Place;
-    PlanRequest::OffloadRequest optimizer, everything;
-    optimizer.optimizer = everything.optimizer = everything.params = Place::cpu;
-    const std::array<std::optional<PlanRequest::OffloadRequest>, 3> ways = {std::nullopt, optimizer, everything};
-    Found found;
-    for (const auto& offload : ways) {
-      Case c = subject;
-      if (offload && c.open_plan->offload) break;  // the question says it
-      if (offload) c.open_plan->offload = offload;
-      Diagnostics said;
-      PlannerOptions how;
-      how.top = 1;
-      how.threads = options_.threads;
-      const auto answer = find_plans(c, environment_, how, said);
-      if (answer && !answer->best.empty()) return found_plan(answer->best.front().report, offload.has_value());
-      if (!found.why_not.empty()) continue;
-      if (!answer) {
-        found.why_not = first_errors(said);
-      } else if (answer->nearest_miss) {
-        found.why_not = message("no plan fits: the nearest lacks {} GiB on each GPU",
-                                fmt::format("{:.1f}", answer->nearest_miss->missing.value / kGiB));
-      } else {
-        found.why_not = message("no plan fits, or none can be simulated");
-      }
-    }
-    return found;
+    Diagnostics said;
+    PlannerOptions how;
+    how.top = 1;
+    how.threads = options_.threads;
+    how.stop = options_.stop;
+    const auto answer = find_plans(subject, environment_, how, said);
+    if (!answer) return {{}, false, first_errors(said)};
+    if (!answer->best.empty()) return found_plan(answer->best.front().report);
+    if (!answer->nearest_miss) return {{}, false, message("no plan fits, or none can be simulated")};
+    return {{},
+            false,
+            message("no plan fits: the nearest lacks {} GiB on each GPU",
+                    fmt::format("{:.1f}", answer->nearest_miss->missing.value / kGiB))};
   }
 
   void judge(RentCandidate& c, std::size_t index, const Found& found) const {

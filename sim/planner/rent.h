@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,7 +19,7 @@ struct RentCandidate {
   int units = 1;          // how many times the price is paid
   int machines = 1, gpus = 0;
   std::optional<CaseReport> report;  // of the best plan; absent if it was left out
-  bool offloads = false;             // for nothing fitted without
+  bool offloads = false;             // the plan keeps something in host memory
   // Why there is no report: the reason, or that it can neither be faster nor cheaper than another.
   Message why_not;
   bool beaten = false;  // not simulated: even at the peak of its GPUs, in `time` and `money`, another one is better
@@ -50,10 +51,12 @@ struct RentAnswer {
   };
   std::vector<Bought> bought;
   std::int64_t searched = 0;  // machines for which a plan was looked for
+  bool complete = true;       // false if it was stopped: better machines may be among those that were not looked at
 };
 
 struct RentOptions {
   int threads = 1;
+  const std::atomic<bool>* stop = nullptr;  // once set, what was found so far is the answer
   std::function<void(CaseReport&)> add_error_bar = {};
   std::function<void(std::size_t done, std::size_t of)> progress = {};
 };

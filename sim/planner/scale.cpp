@@ -50,7 +50,7 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
   c.micro_batch_auto = !request.micro_batch;
   c.open_plan.reset();
   try {
-    point.report = simulate_case(c, environment, {.with_advice = false});
+    point.report = simulate_case(c, environment, {.with_advice = false, .with_elasticity = search.with_elasticity});
   } catch (const std::overflow_error& e) {
     point.why_not = std::string(e.what());
   }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <stdexcept>
 #include <tuple>
 
@@ -8,6 +10,7 @@
 #include "sim/planner/bounds.h"
 #include "sim/planner/planner.h"
 #include "sim/planner/space.h"
+#include "sim/planner/trial.h"
 
 namespace foretrain {
 namespace {
@@ -24,14 +27,12 @@ struct Candidate {
   Bytes missing;  // at least
 };
 
-// A simulated plan.
-struct Trial {
+struct FoundPlan {
   PlanChoice choice;
   Time step_time;
-  Bytes missing;
 };
 
-bool faster(const Trial& a, const Trial& b) {
+bool faster(const FoundPlan& a, const FoundPlan& b) {
   return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
 }
 
@@ -45,6 +46,14 @@ Time bound_of(PlanBounds& bounds, const Plan& plan) {
   return Time::max();
 }
 
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 class Search {
  public:
   Search(const Case& subject, const Environment& environment, const PlannerOptions& options)
@@ -52,15 +61,23 @@ class Search {
         environment_(environment),
         options_(options),
         space_(case_),
-        cluster_(case_.cluster, environment.link_rates) {}
+        trials_(case_, environment) {}
 
   const PlanSpace& space() const { return space_; }
 
   PlanAnswer answer(const Case& subject) {
-    bound_all();
-    simulate_promising();
     PlanAnswer answer;
     answer.subject = subject;
+    if (options_.own != nullptr) {
+      answer.own.emplace().plan.report = full_report(*options_.own);
+      to_beat_ = answer.own->plan.report.step_time;
+    }
+    const Stopwatch judging;
+    bound_all();
+    answer.seconds.judging = judging.seconds();
+    const Stopwatch simulating;
+    simulate_promising();
+    answer.seconds.simulating = simulating.seconds();
     answer.nearest_miss = nearest_miss();
     answer.counts = counts_;
     answer.complete = !stopped();
@@ -70,17 +87,26 @@ class Search {
       chosen.open_plan.reset();
       chosen.micro_batch_auto = false;
       chosen.plan = *space_.plan_of(found_[i].choice);
-      answer.best[i].report = simulate_case(chosen, environment_, {.with_advice = false});
+      answer.best[i].report = full_report(chosen);
     });
     for (RankedPlan& ranked : answer.best) compare(ranked, answer.best.front());
+    if (answer.own) {
+      answer.own->faster = faster_;
+      if (!answer.best.empty()) compare(answer.own->plan, answer.best.front());
+    }
     return answer;
   }
 
  private:
+  CaseReport full_report(const Case& chosen) const {
+    return simulate_case(chosen, environment_, {.with_advice = false, .with_elasticity = options_.with_elasticity});
+  }
+
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
 
-  void tell() const {
-    if (options_.progress) options_.progress(counts_, found_.empty() ? Time::zero() : found_.front().step_time);
+  void tell(SearchProgress::Phase phase, double share) const {
+    if (!options_.progress) return;
+    options_.progress({phase, share, counts_, found_.empty() ? Time::zero() : found_.front().step_time});
   }
 
   // Every legal plan goes to those worth simulating, in ascending order of their bounds, or to those that do not fit.
@@ -91,12 +117,14 @@ class Search {
     for (std::size_t family = 0; family < space_.families(); ++family) {
       if (!space_.continues(family)) first.push_back(family);
     }
+    std::mutex telling;
+    std::size_t judged = 0;
     parallel_for(first.size(), options_.threads, [&](std::size_t group) {
-      PlanBounds bounds(case_, cluster_, environment_.collectives);
+      PlanBounds bounds(case_, trials_.cluster(), environment_.collectives);
       for (std::size_t family = first[group]; family == first[group] || space_.continues(family); ++family) {
         if (stopped()) return;
         space_.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
-          if (too_long(plan)) {
+          if (trials_.too_long(plan)) {
             open[family].push_back({choice, Time::max(), Bytes{}});
             return;
           }
@@ -106,6 +134,8 @@ class Search {
               {choice, fits ? bound_of(bounds, plan) : Time::zero(), fits ? Bytes{} : needed - capacity});
         });
       }
+      const std::lock_guard one_at_a_time(telling);
+      tell(SearchProgress::Phase::judging, static_cast<double>(++judged) / static_cast<double>(first.size()));
     });
     for (std::size_t family = 0; family < space_.families(); ++family) {
       promising_.insert(promising_.end(), open[family].begin(), open[family].end());
@@ -116,69 +146,43 @@ class Search {
     std::sort(promising_.begin(), promising_.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.bound, a.choice) < std::tie(b.bound, b.choice);
     });
-    tell();
   }
 
-  // More passes in a step than are simulated, as simulate_case() says.
-  bool too_long(const Plan& plan) const { return layer_passes(plan, case_.model, case_.train) > kMostLayerPasses; }
-
-  Trial simulate(const PlanChoice& choice, bool even_if_it_does_not_fit) const {
-    try {
-      return simulate_any(choice, even_if_it_does_not_fit);
-    } catch (const std::overflow_error&) {
-    } catch (const std::domain_error&) {
-    }
-    return {choice, Time::max(), {}};
+  // Whether a plan with such a bound may be among the best, or faster than the plan that is compared with.
+  bool worth_simulating(const Candidate& candidate) const {
+    return found_.size() < options_.top || candidate.bound <= found_.back().step_time || candidate.bound < to_beat_;
   }
 
-  // Time and memory of one plan. A plan that does not fit is simulated only if its time is wanted.
-  Trial simulate_any(const PlanChoice& choice, bool even_if_it_does_not_fit) const {
-    Case chosen = case_;
-    chosen.open_plan.reset();
-    chosen.plan = *space_.plan_of(choice);
-    if (too_long(chosen.plan)) return {choice, Time::max(), {}};
-    const Step step =
-        build_step(chosen, cluster_, environment_.collectives, {Communicators::Folding::symmetric, environment_.hosts});
-    Bytes missing;
-    for (const StagePeak& peak : memory_peaks(chosen, step)) missing = std::max(missing, peak.needed - peak.capacity);
-    if (chosen.plan.offload.any() && chosen.cluster.host.dram) {
-      const HostMemory host = host_memory(chosen, step.layouts, host_activation_peaks(chosen, step));
-      if (host.parts.total() > *chosen.cluster.host.dram) return {choice, Time::max(), missing};
-    }
-    if (missing.value > 0 && !even_if_it_does_not_fit) return {choice, Time::zero(), missing};
-    auto outcome = engine::simulate(step.graph);
-    const auto* schedule = std::get_if<engine::Schedule>(&outcome);
-    if (schedule == nullptr) throw std::logic_error("the schedule of a plan deadlocks");
-    return {choice, step_windows(step, *schedule).length, missing};
-  }
-
+  // At least a few, so that there is a best so far.
   void simulate_promising() {
     std::size_t next = 0;
-    const auto worth_it = [&](const Candidate& candidate) {
-      return found_.size() < options_.top || candidate.bound <= found_.back().step_time;
-    };
-    while (next < promising_.size() && worth_it(promising_[next]) && !stopped()) {
+    while (next < promising_.size() && worth_simulating(promising_[next]) && !(stopped() && next > 0)) {
       const std::size_t count = std::min(kWave, promising_.size() - next);
       std::vector<Trial> trials(count);
-      parallel_for(count, options_.threads,
-                   [&](std::size_t i) { trials[i] = simulate(promising_[next + i].choice, false); });
-      for (std::size_t i = 0; i < count; ++i) {
-        ++counts_.simulated;
-        if (trials[i].step_time == Time::max()) {
-          ++counts_.did_not_fit;
-        } else if (trials[i].missing.value > 0) {
-          ++counts_.did_not_fit;
-          beyond_memory_.push_back({trials[i].choice, promising_[next + i].bound, trials[i].missing});
-        } else {
-          found_.push_back(trials[i]);
-        }
-      }
+      parallel_for(count, options_.threads, [&](std::size_t i) {
+        trials[i] = trials_.simulate(*space_.plan_of(promising_[next + i].choice), false);
+      });
+      for (std::size_t i = 0; i < count; ++i) take(promising_[next + i], trials[i]);
       std::sort(found_.begin(), found_.end(), faster);
       if (found_.size() > options_.top) found_.resize(options_.top);
       next += count;
-      tell();
+      const auto left = std::partition_point(promising_.begin() + static_cast<std::ptrdiff_t>(next), promising_.end(),
+                                             [this](const Candidate& c) { return worth_simulating(c); });
+      tell(SearchProgress::Phase::simulating,
+           static_cast<double>(next) / static_cast<double>(left - promising_.begin()));
     }
     counts_.too_slow = static_cast<std::int64_t>(promising_.size() - next);
+  }
+
+  void take(const Candidate& candidate, const Trial& trial) {
+    ++counts_.simulated;
+    if (trial.fits()) {
+      found_.push_back({candidate.choice, trial.step_time});
+      faster_ += trial.step_time < to_beat_;
+      return;
+    }
+    ++counts_.did_not_fit;
+    if (trial.step_time < Time::max()) beyond_memory_.push_back({candidate.choice, candidate.bound, trial.missing});
   }
 
   std::optional<NearestMiss> nearest_miss() {
@@ -187,22 +191,20 @@ class Search {
     std::sort(beyond_memory_.begin(), beyond_memory_.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.missing, a.choice) < std::tie(b.missing, b.choice);
     });
-    std::optional<Trial> nearest;
+    std::optional<NearestMiss> nearest;
     std::size_t simulated = 0;
-    PlanBounds bounds(case_, cluster_, environment_.collectives);
+    PlanBounds bounds(case_, trials_.cluster(), environment_.collectives);
     for (const Candidate& candidate : beyond_memory_) {
       if (stopped() || simulated == kMostMisses) break;
       if (nearest && candidate.missing >= nearest->missing) break;
-      const Time bound =
-          candidate.bound > Time::zero() ? candidate.bound : bound_of(bounds, *space_.plan_of(candidate.choice));
-      if (bound >= best) continue;
+      const Plan plan = *space_.plan_of(candidate.choice);
+      if ((candidate.bound > Time::zero() ? candidate.bound : bound_of(bounds, plan)) >= best) continue;
       ++simulated;
-      const Trial trial = simulate(candidate.choice, true);
+      const Trial trial = trials_.simulate(plan, true);
       if (trial.step_time >= best || (nearest && trial.missing >= nearest->missing)) continue;
-      nearest = trial;
+      nearest = NearestMiss{plan, trial.missing, trial.step_time};
     }
-    if (!nearest) return std::nullopt;
-    return NearestMiss{*space_.plan_of(nearest->choice), nearest->missing, nearest->step_time};
+    return nearest;
   }
 
   static void compare(RankedPlan& ranked, const RankedPlan& best) {
@@ -218,10 +220,12 @@ class Search {
   const Environment& environment_;
   const PlannerOptions& options_;
   PlanSpace space_;
-  Cluster cluster_;
+  Trials trials_;
+  Time to_beat_;             // of the plan that is compared with; zero: none
+  std::int64_t faster_ = 0;  // than that one
   SearchCounts counts_;
   std::vector<Candidate> promising_, beyond_memory_;
-  std::vector<Trial> found_;
+  std::vector<FoundPlan> found_;
 };
 
 }  // namespace

@@ -20,12 +20,18 @@ std::vector<std::int64_t> fixed_or(const std::optional<std::int64_t>& fixed, std
   return fixed ? std::vector{*fixed} : std::move(open);
 }
 
+std::vector<std::int64_t> degrees(const std::optional<std::int64_t>& fixed, bool offered, std::int64_t n,
+                                  std::int64_t most) {
+  return fixed_or(fixed, divisors(n, offered ? most : 1));
+}
+
 std::vector<PipelineSchedule> schedules(const Case& c, const PlanRequest& fixed, std::int64_t pp) {
   if (fixed.schedule) return {*fixed.schedule};
   if (pp == 1) return {PipelineSchedule::one_f_one_b};
-  std::vector<PipelineSchedule> open = {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved};
-  // A framework that checks the norm after the step does so for its zero-bubble schedules.
-  if (c.software.optimizer_post_validated) {
+  std::vector<PipelineSchedule> open = {PipelineSchedule::one_f_one_b};
+  const Software::Offers& offers = c.software.offers;
+  if (offers.interleaved && pp >= offers.interleaved_stages) open.push_back(PipelineSchedule::interleaved);
+  if (offers.zero_bubble) {
     for (auto zero_bubble :
          {PipelineSchedule::zero_bubble, PipelineSchedule::zero_bubble_2p, PipelineSchedule::zero_bubble_v}) {
       open.push_back(zero_bubble);
@@ -50,6 +56,18 @@ std::vector<std::int64_t> expert_degrees(const Case& c, const PlanRequest& fixed
   return fixed_or(fixed.ep,
                   c.model.experts > 0 ? divisors(c.cluster.gpus / pp, c.model.experts) : std::vector<std::int64_t>{1});
 }
+
+std::optional<PlanRequest::OffloadRequest> request_of(PlanChoice::OnHost on_host) {
+  using OnHost = PlanChoice::OnHost;
+  if (on_host == OnHost::nothing) return std::nullopt;
+  PlanRequest::OffloadRequest request;
+  request.optimizer = Offload::Place::cpu;
+  if (on_host == OnHost::optimizer_and_weights) request.params = Offload::Place::cpu;
+  return request;
+}
+
+// Whether a file or a flag says it, be it `none`.
+bool says_offload(const PlanRequest& fixed) { return fixed.offload || fixed.positions.contains("offload"); }
 
 // Members of a data-parallel group that lie in the node of the first.
 std::int64_t group_within_node(const Case& c, const Plan& plan) {
@@ -98,6 +116,22 @@ PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
   return request;
 }
 
+PlanRequest without_choices(PlanRequest request) {
+  for (auto* value : {&request.tp, &request.pp, &request.vpp, &request.dp, &request.cp, &request.ep, &request.etp,
+                      &request.zero, &request.shard_group, &request.micro_batch, &request.ends_as_layers}) {
+    value->reset();
+  }
+  request.layers.reset();
+  request.sequence_parallel.reset();
+  request.schedule.reset();
+  request.recompute.reset();
+  request.order.reset();
+  request.offload.reset();
+  request.micro_batch_auto = false;
+  request.positions.clear();
+  return request;
+}
+
 PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
   PlanRequest request = fixed;
   request.automatic = request.micro_batch_auto = false;
@@ -113,14 +147,16 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
   request.micro_batch = choice.micro_batch;
   request.sequence_parallel = choice.sequence_parallel;
   if (!fixed.recompute) request.recompute = Recompute{choice.recompute, choice.blocks, {}};
+  if (!says_offload(fixed)) request.offload = request_of(choice.on_host);
   return request;
 }
 
 PlanSpace::PlanSpace(const Case& subject) : case_(subject), fixed_(subject.open_plan.value_or(PlanRequest{})) {
   const std::int64_t gpus = subject.cluster.gpus;
-  for (std::int64_t tp : fixed_or(fixed_.tp, divisors(gpus, gpus))) {
-    for (std::int64_t cp : fixed_or(fixed_.cp, divisors(gpus / std::min(tp, gpus), gpus))) {
-      for (std::int64_t pp : fixed_or(fixed_.pp, divisors(gpus, std::min(gpus, subject.model.layers)))) {
+  const Software::Offers& offers = subject.software.offers;
+  for (std::int64_t tp : degrees(fixed_.tp, offers.tensor, gpus, gpus)) {
+    for (std::int64_t cp : degrees(fixed_.cp, offers.context, gpus / std::min(tp, gpus), gpus)) {
+      for (std::int64_t pp : degrees(fixed_.pp, offers.pipeline, gpus, std::min(gpus, subject.model.layers))) {
         if (gpus % tp != 0 || gpus / tp % cp != 0 || gpus / tp / cp % pp != 0) continue;
         for (PipelineSchedule schedule : schedules(subject, fixed_, pp)) {
           for (std::int64_t vpp : chunks(subject, fixed_, pp, schedule)) {
@@ -129,7 +165,7 @@ PlanSpace::PlanSpace(const Case& subject) : case_(subject), fixed_(subject.open_
               family.ep = ep;
               family.tp = tp, family.cp = cp, family.pp = pp, family.vpp = vpp, family.schedule = schedule;
               add_family(family);
-              const bool several = pp > 1 && tp * cp * pp < gpus && subject.cluster.nodes() > 1;
+              const bool several = offers.rank_orders && pp > 1 && tp * cp * pp < gpus && subject.cluster.nodes() > 1;
               if (!several || fixed_.order) continue;
               family.stages_within_replicas = true;
               add_family(family);
@@ -151,6 +187,7 @@ void PlanSpace::add_family(const PlanChoice& choice) {
   request.recompute = fixed_.recompute;
   // Some models need sequence parallelism, some batches forbid it.
   for (bool sequence : {false, true}) {
+    if (sequence && !case_.software.offers.sequence && !fixed_.sequence_parallel) continue;
     request.sequence_parallel = fixed_.sequence_parallel.value_or(sequence);
     Diagnostics said;
     if (resolve_plan(request, case_.model, case_.train, case_.cluster, case_.software, said)) {
@@ -169,14 +206,11 @@ std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
 void PlanSpace::for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const {
   PlanChoice choice = families_[family];
   std::vector<bool> sequence_parallel = {false};
-  if (choice.tp > 1) sequence_parallel.push_back(true);
+  if (choice.tp > 1 && case_.software.offers.sequence) sequence_parallel.push_back(true);
   if (fixed_.sequence_parallel) sequence_parallel = {*fixed_.sequence_parallel};
-  std::vector<Recompute> recompute = {{Recompute::Mode::none, 0}, {Recompute::Mode::full, 0}};
-  // Elsewhere selective recompute has nothing to do again: flash kernels keep no scores.
-  if (case_.train.attention == AttentionKernel::standard || case_.software.selective_is_every_other_layer) {
-    recompute.push_back({Recompute::Mode::selective, 0});
-  }
-  if (fixed_.recompute) recompute = {*fixed_.recompute};
+  const std::vector<Recompute> recompute = recomputes();
+  const std::vector<std::int64_t> stages = zero_stages();
+  const std::vector<PlanChoice::OnHost> on_host = places();
   const std::int64_t dp = case_.cluster.gpus / (choice.tp * choice.cp * choice.pp);
   const std::int64_t batch = case_.train.global_batch / dp;
 
@@ -188,11 +222,22 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
     if (!plan || layer_passes(*plan, case_.model, case_.train) > kMostLayerPasses ||
         (!fixed_.zero && plan->zero != choice.zero) ||
         (!fixed_.sequence_parallel && plan->sequence_parallel != choice.sequence_parallel) ||
-        (!fixed_.shard_group && plan->shard_group != choice.shard_group)) {
+        (!fixed_.shard_group && plan->shard_group != choice.shard_group) ||
+        (choice.on_host == PlanChoice::OnHost::optimizer_and_weights && plan->offload.params == Offload::Place::gpu)) {
       return false;
     }
     visit(choice, *plan);
     return true;
+  };
+  const auto try_sharding = [&](std::int64_t zero) {
+    choice.zero = zero;
+    choice.shard_group = fixed_.shard_group.value_or(0);
+    const bool legal = try_choice();
+    if (!legal || zero == 0 || fixed_.shard_group || case_.cluster.nodes() == 1) return;
+    if (!case_.software.offers.sharding_groups) return;
+    if (!group) group = group_within_node(case_, *plan_of(choice));
+    choice.shard_group = *group;
+    if (*group > 1) try_choice();
   };
   for (std::int64_t micro_batch : fixed_or(fixed_.micro_batch, divisors(batch, kLargestMicroBatch))) {
     choice.micro_batch = micro_batch;
@@ -201,17 +246,44 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
       choice.blocks = again.blocks;
       for (bool sequence : sequence_parallel) {
         choice.sequence_parallel = sequence;
-        for (std::int64_t zero : fixed_or(fixed_.zero, {0, 1, 2, 3})) {
-          choice.zero = zero;
-          choice.shard_group = fixed_.shard_group.value_or(0);
-          if (!try_choice() || zero == 0 || fixed_.shard_group || case_.cluster.nodes() == 1) continue;
-          if (!group) group = group_within_node(case_, *plan_of(choice));
-          choice.shard_group = *group;
-          if (*group > 1) try_choice();
+        for (PlanChoice::OnHost place : on_host) {
+          choice.on_host = place;
+          for (std::int64_t zero : stages) try_sharding(zero);
         }
       }
     }
   }
+}
+
+std::vector<Recompute> PlanSpace::recomputes() const {
+  if (fixed_.recompute) return {*fixed_.recompute};
+  std::vector<Recompute> open = {{Recompute::Mode::none, 0}, {Recompute::Mode::full, 0}};
+  // Elsewhere selective recompute has nothing to do again: flash kernels keep no scores.
+  const Software& software = case_.software;
+  if (software.selective_is_every_other_layer ||
+      (software.offers.selective_recompute && case_.train.attention == AttentionKernel::standard)) {
+    open.push_back({Recompute::Mode::selective, 0});
+  }
+  return open;
+}
+
+std::vector<std::int64_t> PlanSpace::zero_stages() const {
+  if (fixed_.zero) return {*fixed_.zero};
+  std::vector<std::int64_t> open;
+  for (std::size_t stage = 0; stage < case_.software.offers.zero.size(); ++stage) {
+    if (case_.software.offers.zero[stage]) open.push_back(static_cast<std::int64_t>(stage));
+  }
+  return open;
+}
+
+std::vector<PlanChoice::OnHost> PlanSpace::places() const {
+  using OnHost = PlanChoice::OnHost;
+  std::vector<OnHost> open = {OnHost::nothing};
+  if (says_offload(fixed_)) return open;
+  const Software::Offload& can = case_.software.offload;
+  if (can.optimizer) open.push_back(OnHost::optimizer);
+  if (can.optimizer && can.params) open.push_back(OnHost::optimizer_and_weights);
+  return open;
 }
 
 }  // namespace foretrain

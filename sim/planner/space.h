@@ -13,6 +13,9 @@ namespace foretrain {
 // What was asked for, with what `over` says in place of what `request` says.
 PlanRequest with_fixed(PlanRequest request, const PlanRequest& over);
 
+// What was asked for without the values that searches vary.
+PlanRequest without_choices(PlanRequest request);
+
 // One plan of a search: what the search varies, in the order that decides between equals. Fixed values stand in the
 // request it was made from.
 struct PlanChoice {
@@ -23,14 +26,18 @@ struct PlanChoice {
   bool sequence_parallel = false;
   Recompute::Mode recompute = Recompute::Mode::none;
   std::int64_t blocks = 0;
+  // In host memory.
+  enum class OnHost { nothing, optimizer, optimizer_and_weights } on_host = OnHost::nothing;
 
   auto operator<=>(const PlanChoice&) const = default;
 };
 PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed);
 
 // The plans that a search looks at: every degree of parallelism that divides the GPUs, chunks that divide a stage's
-// layers, micro-batches that divide a replica's batch, the schedules the framework is known to run, ZeRO over all
-// data-parallel ranks or those of a node. What is legal is for resolve_plan() to say.
+// layers, micro-batches that divide a replica's batch, ZeRO over all data-parallel ranks or those of a node, recompute
+// of nothing, attention cores or everything, and states in host memory (activations stay: Megatron-Core for one moves
+// them only without recompute and pipeline); of those what the framework offers (Software::Offers), unless it is fixed.
+// What is legal is for resolve_plan() to say.
 class PlanSpace {
  public:
   // `subject.open_plan` is what is fixed. The case must outlive the space.
@@ -51,6 +58,9 @@ class PlanSpace {
 
  private:
   void add_family(const PlanChoice& choice);
+  std::vector<Recompute> recomputes() const;
+  std::vector<std::int64_t> zero_stages() const;
+  std::vector<PlanChoice::OnHost> places() const;
 
   const Case& case_;
   PlanRequest fixed_;

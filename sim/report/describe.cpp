@@ -119,6 +119,7 @@ Message describe_plan(const Case& c) {
   Message pipeline = message("pp {}", p.pp);
   if (p.vpp > 1) pipeline = message("{} x {} chunks", pipeline, p.vpp);
   parts.push_back(p.pp > 1 ? message("{} ({})", pipeline, to_string(p.schedule)) : pipeline);
+  if (p.cp > 1) parts.push_back(message("cp {}", p.cp));
   parts.push_back(message("dp {}", p.dp));
   if (c.model.experts > 0) {
     Message experts = message("ep {}", p.ep);
@@ -127,7 +128,7 @@ Message describe_plan(const Case& c) {
     const std::string capacity = fmt::format("{:g}", p.expert_capacity);
     parts.push_back(p.expert_capacity > 0 ? message("{} with capacity {}", experts, capacity) : experts);
   }
-  parts.push_back(p.zero > 0 && p.shard_ranks() != p.dp ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
+  parts.push_back(p.zero > 0 && p.shard_ranks() != p.data_ranks() ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
                                                         : message("ZeRO {}", p.zero));
   if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
   parts.push_back(message("recompute {}", describe_recompute(p.recompute)));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/report/describe.h"
@@ -20,17 +21,32 @@ Json counts_json(const SearchCounts& counts) {
           {"did_not_fit", counts.did_not_fit}};
 }
 
+Json ranked_json(const RankedPlan& ranked) {
+  Json plan = case_json(ranked.report);
+  plan["slower_by"] = ranked.slower_by ? Json(to_string(*ranked.slower_by)) : Json(nullptr);
+  plan["slower_by_s"] = ranked.slower_by ? Json(exact_seconds(ranked.more)) : Json(nullptr);
+  return plan;
+}
+
+// Plans that may fit: the bounds on memory let them pass, and no simulation says otherwise.
+std::int64_t may_fit(const SearchCounts& counts) { return counts.legal - counts.beyond_memory - counts.did_not_fit; }
+
+Json own_json(const PlanAnswer& answer) {
+  if (!answer.own) return nullptr;
+  Json own = ranked_json(answer.own->plan);
+  own["faster_plans"] = answer.own->faster;
+  own["faster_of_legal"] = static_cast<double>(answer.own->faster) / static_cast<double>(answer.counts.legal);
+  own["faster_of_fitting"] = static_cast<double>(answer.own->faster) / static_cast<double>(may_fit(answer.counts));
+  return own;
+}
+
 Json plan_answer_json(const PlanAnswer& answer) {
   Json json{{"name", answer.subject.name},
             {"complete", answer.complete},
             {"space", counts_json(answer.counts)},
             {"plans", Json::array()}};
-  for (const RankedPlan& ranked : answer.best) {
-    Json plan = case_json(ranked.report);
-    plan["slower_by"] = ranked.slower_by ? Json(to_string(*ranked.slower_by)) : Json(nullptr);
-    plan["slower_by_s"] = ranked.slower_by ? Json(exact_seconds(ranked.more)) : Json(nullptr);
-    json["plans"].push_back(std::move(plan));
-  }
+  for (const RankedPlan& ranked : answer.best) json["plans"].push_back(ranked_json(ranked));
+  json["own"] = own_json(answer);
   const auto& miss = answer.nearest_miss;
   Case missed = answer.subject;
   if (miss) missed.plan = miss->plan;
@@ -49,15 +65,40 @@ Message described(const Case& c) {
 
 std::string whole(std::int64_t count) { return grouped(static_cast<double>(count)); }
 
-Message space_line(const PlanAnswer& answer, const double* seconds, int threads) {
+double per_second(std::int64_t plans, double seconds, int threads) {
+  return static_cast<double>(plans) / std::max(seconds, 1e-9) / threads;
+}
+
+Message space_line(const PlanAnswer& answer, int threads) {
   const SearchCounts& c = answer.counts;
   Message line = message("{} legal plans: {} do not fit in memory, {} cannot be among the best, {} simulated",
                          whole(c.legal), whole(c.beyond_memory), whole(c.too_slow), whole(c.simulated));
   if (c.did_not_fit > 0) line = message("{} ({} of them do not fit)", line, whole(c.did_not_fit));
-  if (seconds == nullptr || *seconds <= 0) return line;
-  return message("{}; {} s, {} plans/s judged, {} plans/s and core simulated", line, significant(*seconds, 3),
-                 grouped(static_cast<double>(c.legal) / *seconds),
-                 significant(static_cast<double>(c.simulated) / *seconds / threads, 3));
+  const SearchSeconds& took = answer.seconds;
+  return message("{}; {} s, a second and core judges {} plans or simulates {}", line,
+                 significant(took.judging + took.simulating, 3), grouped(per_second(c.legal, took.judging, threads)),
+                 significant(per_second(c.simulated, took.simulating, threads), 3));
+}
+
+// "a, b and 3 more ..." of the plan that was compared with the others.
+Message own_line(const PlanAnswer& answer) {
+  const CaseReport& own = answer.own->plan.report;
+  Message line = message("your plan: {}: {} a step", described(own.subject), duration(own.step_time));
+  if (!answer.best.empty()) {
+    const double best = answer.best.front().report.step_time.seconds();
+    line = message("{}, {} beside the best", line, signed_percent(own.step_time.seconds() / best - 1.0));
+    if (answer.own->plan.slower_by) {
+      line = message("{} ({} more {})", line, duration(answer.own->plan.more), in_words(*answer.own->plan.slower_by));
+    }
+  }
+  if (!own.fits) line = message("{}; it does not fit in memory", line);
+  const std::int64_t faster = answer.own->faster;
+  if (faster == 0) return message("{}; no plan that fits is faster", line);
+  const auto share = [faster](std::int64_t of) {
+    return percent(static_cast<double>(faster) / static_cast<double>(of));
+  };
+  return message("{}; {} that fit are faster, {} of the legal plans and {} of those that may fit", line, whole(faster),
+                 share(answer.counts.legal), share(may_fit(answer.counts)));
 }
 
 }  // namespace
@@ -68,18 +109,17 @@ std::string plans_json(const std::string& title, std::span<const PlanAnswer> ans
   return dumped(json);
 }
 
-std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, std::span<const double> seconds,
-                        int threads, const Terminal& terminal) {
+std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, int threads,
+                        const Terminal& terminal) {
   const Words& words = terminal.words;
   std::string text = title.empty() ? "" : styled(printable(title), Style::bold, terminal) + "\n";
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const PlanAnswer& answer = answers[i];
+  for (const PlanAnswer& answer : answers) {
     text += "\n" + styled(printable(answer.subject.name), Style::bold, terminal) + "\n";
-    const double* took = i < seconds.size() ? &seconds[i] : nullptr;
-    text += wrapped(words(space_line(answer, took, threads)), terminal.width, 2) + "\n";
+    text += wrapped(words(space_line(answer, threads)), terminal.width, 2) + "\n";
     if (!answer.complete) text += words("stopped before the end: a faster plan may exist") + "\n";
     if (answer.best.empty()) {
-      text += styled(words("no plan fits"), Style::bad, terminal) + "\n";
+      const auto none = answer.complete ? words("no plan fits") : words("no plan was found that fits");
+      text += styled(none, Style::bad, terminal) + "\n";
     } else {
       TextTable table({words("plan"), words("step time"), words("tokens/s"), words("MFU"), words("memory GiB"),
                        words("behind"), words("because of")});
@@ -88,21 +128,22 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
       const double best = answer.best.front().report.step_time.seconds();
       for (const RankedPlan& ranked : answer.best) {
         const CaseReport& r = ranked.report;
-        table.add(
-            {{fmt::format("{}", ++number)},
-             {duration(r.step_time)},
-             {grouped(r.tokens_per_second)},
-             {percent(r.mfu)},
-             {fmt::format("{} / {}", gib(r.memory[r.fullest].needed), gib(r.capacity))},
-             {number == 1 ? "" : signed_percent(r.step_time.seconds() / best - 1.0)},
-             {ranked.slower_by ? words("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
+        table.add({{fmt::format("{}", ++number)},
+                   {duration(r.step_time)},
+                   {grouped(r.tokens_per_second)},
+                   {percent(r.mfu)},
+                   {fmt::format("{} / {}", gib(r.memory[r.fullest].needed), gib(r.capacity))},
+                   {number == 1 ? "" : signed_percent(r.step_time.seconds() / best - 1.0)},
+                   {ranked.slower_by ? words("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
       }
       text += table.text(terminal);
       number = 0;
       for (const RankedPlan& ranked : answer.best) {
-        text += wrapped(fmt::format("{}  {}", ++number, words(described(ranked.report.subject))), terminal.width, 3) + "\n";
+        text +=
+            wrapped(fmt::format("{}  {}", ++number, words(described(ranked.report.subject))), terminal.width, 3) + "\n";
       }
     }
+    if (answer.own) text += wrapped(words(own_line(answer)), terminal.width, 2) + "\n";
     if (const auto& miss = answer.nearest_miss) {
       Case missed = answer.subject;
       missed.plan = miss->plan;

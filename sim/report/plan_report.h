@@ -8,11 +8,10 @@
 
 namespace foretrain::report {
 
-// The best plans for people: the space and how it was cut down, each plan beside the best, what it loses to it, and the
-// plan that would be faster if there were more memory. `seconds`: how long the search took, per answer; empty if that
-// is not to be shown.
-std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, std::span<const double> seconds,
-                        int threads, const Terminal& terminal);
+// The best plans for people: the space, how it was cut down and how fast, each plan beside the best, what it loses to
+// it, where the plan that was compared with them stands, and the plan that would be faster if there were more memory.
+std::string plans_table(const std::string& title, std::span<const PlanAnswer> answers, int threads,
+                        const Terminal& terminal);
 
 // The same for programs: every plan as `run` reports a case. Does not depend on how long the search took.
 std::string plans_json(const std::string& title, std::span<const PlanAnswer> answers);

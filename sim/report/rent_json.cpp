@@ -94,6 +94,7 @@ std::string rent_json(const RentQuestion& question, const RentAnswer& answer) {
   json["if_deadline_halved"] = {{"deadline_h", answer.halved_deadline_hours}, {"best", or_null(answer.if_halved)}};
   json["bought"] = Json::array();
   for (const RentAnswer::Bought& bought : answer.bought) json["bought"].push_back(bought_json(question, bought));
+  json["complete"] = answer.complete;
   json["verdict"] = rent_verdict(question, answer).english();
   return dumped(json);
 }

@@ -238,6 +238,11 @@ std::string rent_table(const RentQuestion& question, const RentAnswer& answer, c
   std::string text = styled(printable(question.title), Style::bold, terminal) + "\n\n";
   text += styled(wrapped(printable(words(rent_verdict(question, answer))), terminal.width, 2), Style::good, terminal) +
           "\n";
+  if (!answer.complete) {
+    text += wrapped(words("stopped before the end: better machines may be among those that were not looked at"),
+                    terminal.width, 2) +
+            "\n";
+  }
   const Message half = half_the_time(question, answer);
   if (!half.empty()) text += wrapped(printable(words(half)), terminal.width, 2) + "\n";
   const std::vector<std::size_t> shown = to_show(answer, every);

@@ -23,8 +23,8 @@ const char* const kSmall =
 TEST_CASE("plans are found, the same for any number of threads, as they were before") {
   const std::string expected = read_file(FORETRAIN_SOURCE_DIR "/tests/golden/plan/which-plan.json");
   for (const char* threads : {"1", "3"}) {
-    const Outcome o = run_program(std::string("plan scenarios/which-plan.yaml --case PCIe --top 2 --json - --threads ") +
-                                  threads);
+    const Outcome o =
+        run_program(std::string("plan scenarios/which-plan.yaml --case PCIe --top 2 --json - --threads ") + threads);
     CHECK(o.status == 0);
     CHECK(o.out == expected);
   }
@@ -52,10 +52,54 @@ TEST_CASE("what is fixed on the command line stays fixed") {
   for (const json& found : answer["cases"][0]["plans"]) {
     CHECK(found["plan"]["tp"] == 2);
     // One replica has nothing to shard.
-    CHECK(found["plan"]["zero"] == (found["plan"]["dp"] == 1 ? 0 : 1));
+    CHECK(found["plan"]["zero"] == (found["plan"]["dp"] == 1 && !found["plan"].contains("cp") ? 0 : 1));
     CHECK(found["plan"]["recompute"] == "full");
   }
   CHECK(contains(run_program("plan '" + (folder / "s.yaml") + "'").out, "legal plans"));
+}
+
+TEST_CASE("a plan of one's own is ranked among all") {
+  const Folder folder;
+  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {tp: 2, zero: 1, micro_batch: 1, recompute: full}\n");
+  const std::string plan = "plan '" + (folder / "s.yaml") + "' --compare --software megatron-lm ";
+  const json answer = json::parse(run_program(plan + "--top 1000 --json -").out)["cases"][0];
+  const json own = answer["own"];
+  CHECK(own["plan"]["tp"] == 2);
+  CHECK(own["plan"]["recompute"] == "full");
+  const json plans = answer["plans"];
+  REQUIRE(plans.size() < 1000);  // so that they are all that fit
+  std::int64_t faster = 0;
+  for (const json& found : plans) faster += found["step_time_ps"] < own["step_time_ps"];
+  CHECK(faster > 0);
+  CHECK(own["faster_plans"] == faster);
+  CHECK(own["faster_of_legal"] == static_cast<double>(faster) / answer["space"]["plans"].get<double>());
+  // Exact also where few are asked for, and within what is fixed.
+  CHECK(json::parse(run_program(plan + "--top 1 --json -").out)["cases"][0]["own"]["faster_plans"] == faster);
+  const json fixed = json::parse(run_program(plan + "--fix 'tp=2,order=[tp,cp,ep,dp,pp]' --json -").out)["cases"][0];
+  CHECK(fixed["own"]["faster_plans"] < faster);
+  for (const json& found : fixed["plans"]) CHECK(found["plan"]["tp"] == 2);
+  CHECK(contains(run_program(plan).out, "that fit are faster"));
+  write_file(folder / "auto.yaml", std::string(kSmall) + "  plan: auto\n");
+  const Outcome nothing = run_program("plan '" + (folder / "auto.yaml") + "' --compare");
+  CHECK(nothing.status == 2);
+  CHECK(contains(nothing.err, "no plan of its own"));
+}
+
+// A search of minutes.
+const char* const kEndless =
+    "plan --model gpt-3-175b --gpu h100-80g --gpus 46080 --set cluster.nics=8 --set cluster.nic_gbps=400 --set "
+    "cluster.net=infiniband --global-batch 46080 --software megatron-core ";
+
+TEST_CASE("Ctrl-C ends a search with the best so far") {
+  const Outcome o = run_program(kEndless, "timeout --foreground --preserve-status -s INT 3");
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "stopped before the end: a faster plan may exist"));
+  CHECK(contains(o.out, "legal plans"));
+  CHECK(o.err.find("% ") == std::string::npos);  // progress is for terminals
+  const Outcome as_json =
+      run_program(std::string(kEndless) + "--json -", "timeout --foreground --preserve-status -s INT 3");
+  CHECK(as_json.status == 0);
+  CHECK(json::parse(as_json.out)["cases"][0]["complete"] == false);
 }
 
 TEST_CASE("wrong questions about plans are refused") {

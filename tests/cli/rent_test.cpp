@@ -82,6 +82,17 @@ TEST_CASE("wrong questions are refused, and nothing is written") {
   CHECK(contains(run_program("run scenarios/rent/t4-to-a100-40g.yaml").err, "foretrain rent"));
 }
 
+TEST_CASE("Ctrl-C ends a search with what was found so far") {
+  const Outcome o = run_program("rent scenarios/rent/8x40g-or-8x80g.yaml --json - --threads 1",
+                                "timeout --foreground --preserve-status -s INT 0.05");
+  CHECK(o.status == 0);
+  const json answer = json::parse(o.out);
+  CHECK(answer["complete"] == false);
+  CHECK(std::any_of(answer["candidates"].begin(), answer["candidates"].end(), [](const json& c) {
+    return c["why_not"].is_string() && contains(c["why_not"].get<std::string>(), "search was stopped");
+  }));
+}
+
 TEST_CASE("offers are a catalogue like others") {
   const Outcome list = run_program("catalog offers");
   CHECK(list.status == 0);

@@ -25,8 +25,7 @@ std::vector<Case> scenario_cases() {
     REQUIRE(scenario);
     for (Case c : scenario->cases) {
       if (c.open_plan) {
-        const auto answer =
-            find_plans(c, environment(), {.top = 1, .threads = 2, .stop = nullptr, .progress = {}}, diagnostics);
+        const auto answer = find_plans(c, environment(), {.top = 1, .threads = 2}, diagnostics);
         REQUIRE(answer);
         c.plan = answer->best.front().report.subject.plan;
         c.open_plan.reset();

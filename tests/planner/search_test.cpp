@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
 #include <tuple>
 
 #include "sim/planner/bounds.h"
@@ -29,7 +31,7 @@ class Problems {
     const std::string model = fmt::format(
         "{{arch: {}, layers: {}, hidden: {}, heads: {}, ffn: {}, vocab: {}, max_positions: 512, tied_embeddings: "
         "{}{}}}",
-        arch, pick({2, 3, 4}), heads * pick({64, 128}), heads, pick({512, 1024}), pick({1024, 32000}),
+        arch, pick({3, 4, 8}), heads * pick({64, 128}), heads, pick({512, 1024}), pick({1024, 32000}),
         pick({"true", "false"}), experts);
     const std::string cluster = pick(
         {"{gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}",
@@ -37,12 +39,13 @@ class Problems {
          "{gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 200, net: infiniband}",
          "{gpu: h100-sxm5-80gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 100, net: roce}",
          "{gpu: rtx-4090-24gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 10, net: ethernet}"});
-    const std::string software = pick({"megatron-core", "megatron-lm", "deepspeed", "torch-fsdp", "torch-ddp"});
+    const std::string software = pick({"megatron-core", "megatron-lm\nsoftware_version: zero bubble", "megatron-lm",
+                                       "deepspeed", "torch-fsdp", "torch-ddp"});
     Case c = case_of(fmt::format(
-        "model: {}\ncluster: {}\nsoftware: {}\ntrain: {{seq_len: {}, global_batch: {}, "
+        "model: {}\ncluster: {}\nsoftware: {}\ntrain: {{seq_len: {}, global_batch: 8, "
         "precision: {}, attention: {}, peft: {}}}",
-        model, cluster, software, pick({128, 256, 512}), pick({8, 16}), pick({"bf16", "fp16"}),
-        pick({"flash2", "standard"}), arch == "moe" ? "none" : pick({"none", "none", "{kind: lora, rank: 8}"})));
+        model, cluster, software, pick({128, 256, 512}), pick({"bf16", "fp16"}), pick({"flash2", "standard"}),
+        arch == "moe" ? "none" : pick({"none", "none", "{kind: lora, rank: 8}"})));
     c.train.clip_gradients = pick({true, true, false});
     c.open_plan = PlanRequest{};
     if (pick({0, 1}) == 1) c.open_plan->overlap_grad_reduce = pick({true, false});
@@ -57,6 +60,26 @@ class Problems {
   }
   std::mt19937 random_;
 };
+
+// The values that the plans of all spaces take, by the name of what is varied.
+using Varied = std::map<std::string, std::set<int>>;
+
+void note(Varied& varied, const PlanChoice& c) {
+  const auto add = [&varied](const char* name, auto value) { varied[name].insert(static_cast<int>(value)); };
+  add("tp", c.tp), add("cp", c.cp), add("pp", c.pp), add("vpp", c.vpp), add("ep", c.ep);
+  add("schedule", c.schedule), add("order", c.stages_within_replicas), add("zero", c.zero);
+  add("sharding group", c.shard_group), add("micro-batch", c.micro_batch);
+  add("sequence parallelism", c.sequence_parallel), add("recompute", c.recompute), add("on host", c.on_host);
+}
+
+bool same_plan(const Plan& a, const Plan& b) {
+  const auto all = [](const Plan& p) {
+    return std::tuple(p.tp, p.cp, p.pp, p.vpp, p.ep, p.dp, p.zero, p.shard_group, p.micro_batch, p.schedule, p.order,
+                      p.sequence_parallel, p.recompute.mode, p.offload.optimizer, p.offload.params,
+                      p.offload.activations);
+  };
+  return all(a) == all(b);
+}
 
 struct Simulated {
   PlanChoice choice;
@@ -84,32 +107,35 @@ std::vector<Simulated> simulate_all(const Case& c) {
 TEST_CASE("bounds never exceed the simulation, and the search finds what simulating every plan finds") {
   Problems problems(20240607);
   std::size_t plans = 0, pruned = 0;
+  Varied varied;
   double tightest_sum = 0;
-  for (int problem = 0; problem < 28; ++problem) {
+  for (int problem = 0; problem < 40; ++problem) {
     Case c = problems.next();
     CAPTURE(problem);
     CAPTURE(c.software.name);
     std::vector<Simulated> all = simulate_all(c);
     REQUIRE(!all.empty());
     REQUIRE(all.size() <= 5000);
-    plans += all.size();
+    const std::size_t legal = all.size();
+    plans += legal;
 
     const Case simulated = as_simulated(c, environment());
     const Cluster cluster(simulated.cluster, environment().link_rates);
     const PlanSpace space(c);
     PlanBounds bounds(simulated, cluster, environment().collectives);
     for (const Simulated& s : all) {
+      note(varied, s.choice);
       const Plan plan = *space.plan_of(s.choice);
       const Time bound = bounds.step_time(plan);
       const bool holds = bound <= s.step_time && bounds.memory(plan).value <= s.needed.value + 1;
       tightest_sum += bound.seconds() / s.step_time.seconds();
       if (holds) continue;
-      FAIL_CHECK(
-          fmt::format("tp {} cp {} pp {} vpp {} {} zero {} shard {} mb {} sp {} recompute {}: bound {} of {} s, "
-                      "memory {} of {}",
-                      plan.tp, plan.cp, plan.pp, plan.vpp, to_string(plan.schedule), plan.zero, plan.shard_group,
-                      plan.micro_batch, plan.sequence_parallel, static_cast<int>(plan.recompute.mode), bound.seconds(),
-                      s.step_time.seconds(), bounds.memory(plan).value, s.needed.value));
+      FAIL_CHECK(fmt::format(
+          "tp {} cp {} pp {} vpp {} {} zero {} shard {} mb {} sp {} recompute {} on host {}: bound {} of {} s, "
+          "memory {} of {}",
+          plan.tp, plan.cp, plan.pp, plan.vpp, to_string(plan.schedule), plan.zero, plan.shard_group, plan.micro_batch,
+          plan.sequence_parallel, static_cast<int>(plan.recompute.mode), static_cast<int>(s.choice.on_host),
+          bound.seconds(), s.step_time.seconds(), bounds.memory(plan).value, s.needed.value));
     }
 
     // Half of the plans do not fit.
@@ -119,23 +145,79 @@ TEST_CASE("bounds never exceed the simulation, and the search finds what simulat
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
     });
-    Diagnostics diagnostics;
-    const auto found = find_plans(c, environment(), {.top = 3, .threads = 1 + problem % 2}, diagnostics);
-    REQUIRE(found);
-    pruned += static_cast<std::size_t>(found->counts.too_slow);
-    CHECK(found->counts.legal == found->counts.beyond_memory + found->counts.too_slow + found->counts.simulated);
-    REQUIRE(found->best.size() == std::min<std::size_t>(3, all.size()));
-    for (std::size_t i = 0; i < found->best.size(); ++i) {
-      CHECK(found->best[i].report.step_time == all[i].step_time);
-      CHECK(found->best[i].report.fits);
-      const Plan expected = *space.plan_of(all[i].choice), got = found->best[i].report.subject.plan;
-      CHECK(std::tuple(got.tp, got.cp, got.pp, got.vpp, got.zero, got.micro_batch) ==
-            std::tuple(expected.tp, expected.cp, expected.pp, expected.vpp, expected.zero, expected.micro_batch));
+    // Some plan that is not the best: how many are faster is known.
+    Case own = c;
+    own.open_plan.reset();
+    own.micro_batch_auto = false;
+    const Simulated& middle = all[all.size() / 3];
+    own.plan = *space.plan_of(middle.choice);
+    const auto faster =
+        std::count_if(all.begin(), all.end(), [&](const auto& s) { return s.step_time < middle.step_time; });
+    for (const int threads : {1, 2, 5}) {
+      CAPTURE(threads);
+      Diagnostics diagnostics;
+      const auto found = find_plans(c, environment(), {.top = 3, .threads = threads, .own = &own}, diagnostics);
+      REQUIRE(found);
+      pruned += static_cast<std::size_t>(found->counts.too_slow);
+      CHECK(found->counts.legal == static_cast<std::int64_t>(legal));
+      CHECK(found->counts.legal == found->counts.beyond_memory + found->counts.too_slow + found->counts.simulated);
+      REQUIRE(found->best.size() == std::min<std::size_t>(3, all.size()));
+      for (std::size_t i = 0; i < found->best.size(); ++i) {
+        CHECK(found->best[i].report.step_time == all[i].step_time);
+        CHECK(found->best[i].report.fits);
+        CHECK(same_plan(found->best[i].report.subject.plan, *space.plan_of(all[i].choice)));
+      }
+      REQUIRE(found->own);
+      CHECK(found->own->plan.report.step_time == middle.step_time);
+      CHECK(found->own->faster == faster);
     }
   }
   MESSAGE(plans << " plans, " << pruned << " pruned by time, bounds at " << tightest_sum / static_cast<double>(plans)
                 << " of the simulation on average");
   CHECK(pruned > 0);
+  for (const auto& [name, values] : varied) CHECK_MESSAGE(values.size() > 1, name << " is never varied");
+  CHECK(varied["schedule"].size() == 5);  // of those that are searched
+  CHECK(varied["on host"].size() == 3);
+}
+
+TEST_CASE("only plans that the framework offers are looked at, unless they are fixed") {
+  const auto values = [](const std::string& software, const PlanRequest& fixed) {
+    Case c = case_of(
+        "model: {arch: gpt, layers: 8, hidden: 512, heads: 8, vocab: 1024, max_positions: 512}\n"
+        "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, net: "
+        "infiniband}\ntrain: {seq_len: 512, global_batch: 32, precision: fp16, attention: standard}\nsoftware: " +
+        software);
+    c.open_plan = fixed;
+    const PlanSpace space(c);
+    Varied varied;
+    for (std::size_t family = 0; family < space.families(); ++family) {
+      space.for_each(family, [&](const PlanChoice& choice, const Plan&) { note(varied, choice); });
+    }
+    return varied;
+  };
+  using Values = std::set<int>;
+  Varied of_2021 = values("megatron-lm\nsoftware_version: 2021-04", {});
+  CHECK(of_2021["tp"] == Values{1, 2, 4, 8});
+  CHECK(of_2021["zero"] == Values{0});
+  CHECK(of_2021["cp"] == Values{1});
+  CHECK(of_2021["sequence parallelism"] == Values{0});
+  CHECK(of_2021["recompute"].size() == 2);
+  CHECK(of_2021["schedule"].size() == 2);
+  Varied of_2022 = values("megatron-lm\nsoftware_version: 2022-05", {});
+  CHECK(of_2022["zero"] == Values{0, 1});
+  CHECK(of_2022["recompute"].size() == 3);
+  CHECK(of_2022["sequence parallelism"] == Values{0, 1});
+  Varied core = values("megatron-core", {});
+  CHECK(core["cp"] == Values{1, 2, 4, 8, 16});
+  CHECK(core["zero"] == Values{0, 1, 2, 3});
+  CHECK(core["sharding group"].size() > 1);
+  Varied deepspeed = values("deepspeed", {});
+  CHECK(deepspeed["tp"] == Values{1});
+  CHECK(deepspeed["zero"] == Values{0, 1, 2, 3});
+  PlanRequest tensor;
+  tensor.tp = 2;
+  CHECK(values("deepspeed", tensor)["tp"] == Values{2});
+  CHECK(values("torch-ddp", {})["zero"] == Values{0});
 }
 
 TEST_CASE("the nearest plan that does not fit would be faster") {
