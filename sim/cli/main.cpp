@@ -26,6 +26,21 @@ constexpr const char* kExamples =
     "  foretrain catalog gpus                           what can a scenario name?\n"
     "Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own.";
 
+// ", did you mean ..." for the first word that nobody expected; empty if there is none like it.
+std::string suggestion(const CLI::App& program, const CLI::App& parsed) {
+  const std::vector<std::string> extras = parsed.remaining();
+  if (extras.empty()) return "";
+  const std::string word = extras.front().substr(0, extras.front().find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : parsed.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  if (&parsed == &program) {
+    for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
+  }
+  return did_you_mean(word, known);
+}
+
 int act(int argc, char** argv) {
   CLI::App program{"foretrain: the step time of distributed LLM training, before the GPUs are rented", "foretrain"};
   program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION);
@@ -41,11 +56,12 @@ int act(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return program.exit(asked) == 0 ? kAnswered : kBadInput;
   } catch (const CLI::ParseError& wrong) {
-    std::string name = "foretrain";
+    const CLI::App* parsed = &program;
     for (const Command& command : commands) {
-      if (command.parser->parsed()) name += " " + command.parser->get_name();
+      if (command.parser->parsed()) parsed = command.parser;
     }
-    return fail(fmt::format("{}; see {} --help", wrong.what(), name));
+    const std::string name = parsed == &program ? "foretrain" : "foretrain " + parsed->get_name();
+    return fail(fmt::format("{}{}; see {} --help", wrong.what(), suggestion(program, *parsed), name));
   }
   for (const Command& command : commands) {
     if (command.parser->parsed()) return command.act();
