@@ -65,8 +65,4 @@ std::optional<ConstantsCalibration> calibrate_constants(const ConstantRules& rul
 // The text of hardware/calibrated/<name>.yaml, always the same for the same calibration.
 std::string file_text(const CalibratedFile& file);
 
-// One line a figure that rows speak of (`every`: or that they do not).
-std::string calibration_table(const Calibration& calibration, bool every);
-std::string calibration_csv(const Calibration& calibration);
-
 }  // namespace foretrain

@@ -12,7 +12,7 @@
 #include "sim/cli/calibrate_software.h"
 #include "sim/cli/command.h"
 #include "sim/cli/output.h"
-#include "sim/report/calibration_json.h"
+#include "sim/report/calibration_report.h"
 
 namespace foretrain::cli {
 namespace {
@@ -91,9 +91,10 @@ int calibrate_all(const CalibrateOptions& options) {
   print(diagnostics, options.quiet);
   if (!calibration) return kBadInput;
 
-  const int delivered = deliver(options, [&] { return calibration_table(*calibration, options.every); },
-                                {{options.json, [&] { return report::calibration_json(*calibration); }},
-                                 {options.csv, [&] { return calibration_csv(*calibration); }}});
+  const int delivered =
+      deliver(options, [&] { return report::calibration_table(*calibration, options.every, standard_output(options)); },
+              {{options.json, [&] { return report::calibration_json(*calibration); }},
+               {options.csv, [&] { return report::calibration_csv(*calibration); }}});
   if (delivered != kAnswered) return delivered;
   const std::string folder = options.out.empty() ? data->path + "/hardware/calibrated" : options.out;
   const std::vector<FileText> files = files_of(*calibration);

@@ -1,11 +1,8 @@
-#include "sim/report/calibration_json.h"
-
 #include <nlohmann/json.hpp>
 
-namespace foretrain::report {
-namespace {
+#include "sim/report/calibration_report.h"
 
-using Json = nlohmann::ordered_json;
+namespace foretrain::report {
 
 const char* origin_of(CalibrationRule::Kind kind) {
   switch (kind) {
@@ -22,6 +19,10 @@ const char* origin_of(CalibrationRule::Kind kind) {
   }
   return "";
 }
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 Json figure_json(const CalibratedFile& file, const CalibratedFigure& figure) {
   Json json = {

@@ -295,7 +295,7 @@ Json case_json(const CaseReport& r) {
 
 namespace {
 
-const char* name_of(Scenario::Ask ask) {
+const char* word_of(Scenario::Ask ask) {
   switch (ask) {
     case Scenario::Ask::faster:
       return "faster";
@@ -310,7 +310,7 @@ const char* name_of(Scenario::Ask ask) {
 }  // namespace
 
 Json run_answer(const RunReport& report) {
-  Json json{{"schema", 1}, {"title", report.title}, {"ask", name_of(report.ask)}};
+  Json json{{"schema", 1}, {"title", report.title}, {"ask", word_of(report.ask)}};
   json["cases"] = Json::array();
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
   json["verdict"] = {{"winner", or_null(report.verdict.winner)},

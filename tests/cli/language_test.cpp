@@ -53,21 +53,24 @@ std::string listed(const std::set<std::string>& words) {
 
 // By subcommand.
 std::multimap<std::string, std::string> commands(const std::string& question) {
-  return {{"run", "run " + question},
-          {"plan", "plan " + question},
-          {"scale", "scale --gpus 1,3,4 " + question},
-          {"explain", "explain " + question},
-          {"diagnose", "diagnose --case four --line '10/20 [01:40<01:40, 10.0s/it]' " + question},
-          {"diagnose",
-           "diagnose --case four --line 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
-           "capacity of 39.39 GiB' " +
-               question},
-          {"advise", "advise --deadline 1h " + question},
-          {"rent", "rent scenarios/rent/8x40g-or-8x80g.yaml"},
-          {"memory", "memory llama-2-7b"},
-          {"lesson", "lesson bubble"},
-          {"validate", "validate tests/scenario/data/sc21-megatron.yaml"},
-          {"check-claims", "check-claims scenarios/claims/speed.yaml"}};
+  std::multimap<std::string, std::string> all = {
+      {"run", "run " + question},
+      {"plan", "plan " + question},
+      {"scale", "scale --gpus 1,3,4 " + question},
+      {"explain", "explain " + question},
+      {"diagnose", "diagnose --case four --line '10/20 [01:40<01:40, 10.0s/it]' " + question},
+      {"diagnose",
+       "diagnose --case four --line 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+       "capacity of 39.39 GiB' " +
+           question},
+      {"advise", "advise --deadline 1h " + question},
+      {"rent", "rent scenarios/rent/8x40g-or-8x80g.yaml"},
+      {"memory", "memory llama-2-7b"},
+      {"lesson", "lesson bubble"},
+      {"validate", "validate tests/scenario/data/sc21-megatron.yaml"},
+      {"check-claims", "check-claims scenarios/claims/speed.yaml"}};
+  if (!kSanitized) all.emplace("calibrate", "calibrate");
+  return all;
 }
 
 }  // namespace
@@ -82,7 +85,8 @@ TEST_CASE("no heading of a table and no word of a cell is left in English" * doc
     CHECK(english.status == 0);
     CHECK(chinese.status == 0);
     CHECK(shared(cells(english.out), words).size() > 0);
-    const std::set<std::string> left = shared(cells(chinese.out), words);
+    std::set<std::string> left = shared(cells(chinese.out), words);
+    if (name == "calibrate") left.erase("memory");  // a key of its files
     CHECK_MESSAGE(left.empty(), listed(left));
   }
 }
@@ -98,8 +102,8 @@ TEST_CASE("formulas, the list of a catalogue and that of the lessons are said in
 
 TEST_CASE("every command with --lang is among those above") {
   const std::multimap<std::string, std::string> checked = commands("");
-  // calibrate prints names of figures and files, for those who add measurements.
-  const std::set<std::string> otherwise = {"catalog", "calibrate"};
+  const std::set<std::string> otherwise = {"catalog",
+                                           "calibrate"};  // the one is tested above, the other not under sanitizers
   std::istringstream help(run_program("--help").out);
   std::size_t found = 0;
   const std::regex subcommand(R"(^  ([a-z-]+)  +\S.*$)");
