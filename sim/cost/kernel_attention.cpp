@@ -31,6 +31,20 @@ AchievedRates::Attention flash_rates(const Gpu& gpu, AttentionKernel kernel) {
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
+// Scale, mask, softmax and dropout between the two products of unfused attention: bytes of a score in each pass.
+struct ScoreTraffic {
+  double forward, backward;
+  double kernels;
+};
+
+// 16 bit: 12 and 24 (study of measured kernels; 10-12 and 23-26 on an A5000); kernels that are not fused compute the
+// softmax in fp32 between casts, three times as much (study of whole steps). fp32 has nothing to cast: every kernel reads
+// and writes the scores, dropout a mask of a byte as well, and the softmax's backward pass reads its output too.
+ScoreTraffic score_traffic(Precision precision, bool fused) {
+  if (element_bytes(precision) <= 2) return fused ? ScoreTraffic{12, 24, 2} : ScoreTraffic{36, 72, 6};
+  return fused ? ScoreTraffic{17, 21, 2} : ScoreTraffic{33, 37, 4};
+}
+
 }  // namespace
 
 KernelTime flash_attention_time(const Gpu& gpu, Precision precision, AttentionKernel kernel,
@@ -94,12 +108,9 @@ KernelTime standard_attention_time(const Gpu& gpu, Precision precision, const At
   KernelTime time = gemm_time(gpu, computed_in, scores);
   time += gemm_time(gpu, computed_in, values) * (forward ? 1.0 : 3.0);
 
-  // Softmax, mask and dropout: 12 bytes per 16-bit score forward, 24 backward (study of measured kernels; 10-12 and
-  // 23-26 on an A5000).
-  const double unfused = fused_softmax ? 1.0 : 3.0;
+  const ScoreTraffic traffic = score_traffic(computed_in, fused_softmax);
   const double elements = number(shape.batch) * number(shape.heads) * number(shape.seq) * number(shape.seq);
-  const double bytes = elements * (forward ? 12.0 : 24.0) * element_bytes(computed_in) / 2.0 * unfused;
-  time += streaming_time(gpu, Bytes{bytes}, 2.0 * unfused);
+  time += streaming_time(gpu, Bytes{elements * (forward ? traffic.forward : traffic.backward)}, traffic.kernels);
   return time;
 }
 
