@@ -207,8 +207,13 @@ Gpu slice_of(const Gpu& card, const MigProfile& profile) {
 }
 
 Gpu with_power_limit(Gpu gpu, double watts) {
-  if (!(watts > 0.0) || !(gpu.tdp_watts > 0.0) || watts >= gpu.tdp_watts) return gpu;
-  const double factor = std::pow(watts / gpu.tdp_watts, 0.67);
+  // A card whose products reach the datasheet's rate is bound by its clock and draws less than it may: an RTX 3090 at
+  // 280 of 350 W keeps 95 % of its speed (Puget Systems, Quad RTX3090 GPU Wattage Limited "MaxQ" TensorFlow Performance).
+  constexpr double kAtDatasheetRate = 0.95, kDrawn = 0.86;
+  const bool bound_by_clock = gpu.achieved.matmul[static_cast<std::size_t>(Precision::fp16)] >= kAtDatasheetRate;
+  const double drawn = gpu.tdp_watts * (bound_by_clock ? kDrawn : 1.0);
+  if (!(watts > 0.0) || !(drawn > 0.0) || watts >= drawn) return gpu;
+  const double factor = std::pow(watts / drawn, 0.67);
   for (double& fraction : gpu.achieved.matmul) fraction *= factor;
   for (AchievedRates::Attention& kernel : gpu.achieved.flash) {
     kernel.forward *= factor;

@@ -109,8 +109,9 @@ std::optional<Datasheet> load_datasheet(const DataFolder& data, std::string_view
 // are those of a card that is busy as a whole, since slices share its power and clock.
 Gpu slice_of(const Gpu& card, const MigProfile& profile);
 
-// The same card held at a lower power: matmul and attention rates fall with (limit / TDP)^0.67 (study of whole
-// steps, 500 W H100 rows). A limit above the TDP changes nothing.
+// The same card held at a lower power: matmul and attention rates fall with (limit / drawn)^0.67 (study of whole
+// steps, 500 W H100 rows). What it draws without a limit is the TDP, or less for a card that reaches its datasheet's
+// 16-bit rate; a limit above changes nothing.
 Gpu with_power_limit(Gpu gpu, double watts);
 
 }  // namespace foretrain

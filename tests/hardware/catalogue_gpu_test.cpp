@@ -256,6 +256,15 @@ TEST_CASE("a power limit slows matmul and attention by the measured law and noth
   }
 }
 
+TEST_CASE("a card that reaches its datasheet's rate has power in hand") {
+  const Gpu full = gpu_named("rtx3090");
+  const auto fp16 = static_cast<std::size_t>(Precision::fp16);
+  const auto kept = [&](double watts) { return with_power_limit(full, watts).achieved.matmul[fp16] / full.achieved.matmul[fp16]; };
+  CHECK(kept(310) == 1.0);
+  CHECK(kept(280) == doctest::Approx(0.95).epsilon(0.01));
+  CHECK(kept(200) < 0.8);
+}
+
 TEST_CASE("element sizes and names") {
   CHECK(element_bytes(Precision::fp32) == 4);
   CHECK(element_bytes(Precision::tf32) == 4);
