@@ -20,13 +20,13 @@ Case open_case(const std::string& yaml) {
   return c;
 }
 
-Case gpt3() {
+Case open_gpt3() {
   return open_case(
       "model: gpt-3-175b\nsoftware: megatron-lm\ncluster: {node: dgx-a100-80g, nodes: 128, fabric: hdr-rails}\n"
       "train: {seq_len: 2048, global_batch: 1536, precision: fp16}");
 }
 
-Case llama() {
+Case open_llama() {
   return open_case(
       "model: llama-2-7b\nsoftware: megatron-core\ncluster: {node: dgx-a100-80g}\n"
       "train: {seq_len: 4096, global_batch: 64, precision: bf16}");
@@ -74,9 +74,9 @@ void simulate(benchmark::State& state, const Case& subject) {
       benchmark::Counter(static_cast<double>(plans.size()), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-BENCHMARK_CAPTURE(judge, llama_7b_on_8, llama())->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(judge, gpt3_175b_on_1024, gpt3())->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(simulate, llama_7b_on_8, llama())->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(simulate, gpt3_175b_on_1024, gpt3())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(judge, llama_7b_on_8, open_llama())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(judge, gpt3_175b_on_1024, open_gpt3())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(simulate, llama_7b_on_8, open_llama())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(simulate, gpt3_175b_on_1024, open_gpt3())->Unit(benchmark::kMillisecond);
 
 }  // namespace
