@@ -89,7 +89,9 @@ report::Words words_of(const CommonOptions& options) {
   std::optional<report::Words> words;
   if (data) {
     const std::string folder = data->path + "/configs/text/";
-    words = report::Words::load({folder + language + ".yaml", folder + "lessons-" + language + ".yaml"}, diagnostics);
+    words = report::Words::load({folder + language + ".yaml", folder + "lessons-" + language + ".yaml",
+                                 folder + "claims-" + language + ".yaml"},
+                                diagnostics);
   }
   print(diagnostics, options.quiet);
   return words.value_or(report::Words{});

@@ -15,8 +15,9 @@ std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& te
 // The same for programs. A figure of a check that could not be made is null.
 std::string claims_json(std::span<const JudgedClaim> claims);
 
-// The sentence after the verdict: under which conditions it holds and under which not, or what is missing.
-Message because_of(const JudgedClaim& claim);
+// The sentence after the verdict: under which conditions it holds and under which not, or what is missing. Conditions
+// are said in the words given, where those know them.
+Message because_of(const JudgedClaim& claim, const Words& words = {});
 
 // A figure in its metric's unit, for people. Claims speak of GB = 1e9 bytes.
 std::string figure_text(double value, config::Unit unit);

@@ -51,7 +51,7 @@ struct Row {
 };
 
 Row row_of(const Check& check, const JudgedCheck& judged, const Words& words) {
-  Row row{check.when.empty() ? words(description_of(check)) : check.when, words(claimed_text(check)),
+  Row row{check.when.empty() ? words(description_of(check)) : words.text(check.when), words(claimed_text(check)),
           simulated_text(check, judged, words), "?", Style::faint};
   if (judged.outcome) {
     row.holds = judged.outcome->holds ? words("yes") : words("no");
@@ -127,7 +127,7 @@ std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
   std::string text =
       fmt::format("{}  {}\n", styled(words.term(to_string(judged.verdict)), style_of(judged.verdict), terminal),
                   styled(printable(name), Style::faint, terminal));
-  text += wrapped("  " + judged.claim->says, terminal.width, 2) + "\n";
+  text += wrapped("  " + printable(words.text(judged.claim->says)), terminal.width, 2) + "\n";
   std::vector<Row> rows;
   for (std::size_t i = 0; i < judged.checks.size(); ++i) {
     rows.push_back(row_of(judged.claim->checks[i], judged.checks[i], words));
@@ -138,7 +138,7 @@ std::string claim_text(const JudgedClaim& judged, const Terminal& terminal) {
       text += wrapped("    " + words("known miss: {}", check.missed), terminal.width, 4) + "\n";
   }
   const bool why_is_new = judged.checks.empty() || judged.verdict == ClaimVerdict::out_of_scope;
-  if (const std::string why = words(because_of(judged)); why_is_new && !why.empty()) {
+  if (const std::string why = words(because_of(judged, words)); why_is_new && !why.empty()) {
     text += wrapped("    " + why, terminal.width, 4) + "\n";
   }
   return text;
@@ -166,10 +166,10 @@ std::string claims_table(std::span<const JudgedClaim> claims, const Terminal& te
       text += "\n" + claim_text(claim, terminal);
     } else {
       const Words& words = terminal.words;
-      open +=
-          wrapped("  " + words("{}: {}: {}", claim.claim->id, words.term(to_string(claim.verdict)), because_of(claim)),
-                  terminal.width, 4) +
-          "\n";
+      open += wrapped("  " + words("{}: {}: {}", claim.claim->id, words.term(to_string(claim.verdict)),
+                                   because_of(claim, words)),
+                      terminal.width, 4) +
+              "\n";
     }
   }
   if (!open.empty())

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/claims_report.h"
 #include "sim/report/figures.h"
@@ -10,7 +9,9 @@
 namespace foretrain::report {
 namespace {
 
-Message condition_of(const Check& check) { return check.when.empty() ? description_of(check) : Message(check.when); }
+Message condition_of(const Check& check, const Words& words) {
+  return check.when.empty() ? description_of(check) : Message(words.text(check.when));
+}
 
 // Names of cases.
 std::string named(const std::vector<std::string>& names, const char* between) {
@@ -49,12 +50,12 @@ Message description_of(const Check& check) {
   return metric;
 }
 
-Message because_of(const JudgedClaim& claim) {
-  if (claim.verdict == ClaimVerdict::out_of_scope) return claim.claim->out_of_scope;
+Message because_of(const JudgedClaim& claim, const Words& words) {
+  if (claim.verdict == ClaimVerdict::out_of_scope) return words.text(claim.claim->out_of_scope);
   std::vector<Message> held, failed;
   for (std::size_t i = 0; i < claim.checks.size(); ++i) {
     if (!claim.checks[i].outcome) continue;
-    (claim.checks[i].outcome->holds ? held : failed).push_back(condition_of(claim.claim->checks[i]));
+    (claim.checks[i].outcome->holds ? held : failed).push_back(condition_of(claim.claim->checks[i], words));
   }
   Message said;
   if (claim.verdict == ClaimVerdict::depends) {

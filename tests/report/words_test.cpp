@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "sim/claims/claims.h"
+#include "sim/config/tree.h"
 #include "sim/lessons/lesson.h"
 #include "sim/report/describe.h"
 #include "sim/report/terminal.h"
@@ -125,6 +126,29 @@ TEST_CASE("everything that lessons say has a Chinese translation, and no transla
   for (std::sregex_iterator at(lessons.begin(), lessons.end(), entry), end; at != end; ++at) {
     CHECK_MESSAGE(said.contains((*at)[1]), "no lesson says: " << std::string((*at)[1]));
   }
+}
+
+TEST_CASE("everything that claims say has a Chinese translation, and no translation is left over") {
+  std::set<std::string> said;
+  for (const auto& entry : std::filesystem::directory_iterator(kSources + "/scenarios/claims")) {
+    if (entry.path().extension() != ".yaml") continue;
+    Diagnostics diagnostics;
+    const auto file = load_claims(entry.path(), {kSources}, diagnostics);
+    REQUIRE(file);
+    for (const Claim& claim : file->claims) {
+      said.insert({claim.says, claim.out_of_scope});
+      for (const Check& check : claim.checks) said.insert(check.when);
+    }
+  }
+  said.erase("");
+  Diagnostics diagnostics;
+  const auto catalogue = config::parse_yaml_file(kSources + "/configs/text/claims-zh.yaml", diagnostics);
+  REQUIRE(catalogue);
+  std::set<std::string> translated;
+  for (const auto& entry : catalogue->map()) translated.insert(entry.key);
+  CHECK(said.size() > 200);
+  for (const std::string& text : said) CHECK_MESSAGE(translated.contains(text), "no translation of: " << text);
+  for (const std::string& text : translated) CHECK_MESSAGE(said.contains(text), "no claim says: " << text);
 }
 
 TEST_CASE("an earlier catalogue goes before a later one; texts of data files have no places") {
