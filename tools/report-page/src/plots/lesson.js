@@ -24,10 +24,11 @@ function curves(step, index, figure) {
   const columns = [...new Set(step.cases.map(({column}) => column))], rows = [...new Set(step.cases.map(({row}) => row))];
   const values = step.cases.map(({figures}) => figures[figure.name]);
   const log = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 4;
-  const series = rows.map((row, order) => ({colour: plain(kColours[order % kColours.length]), line: true, points: step.cases.flatMap((one, at) => (one.row !== row ? [] : [{
-    x: columns.indexOf(one.column), y: one.figures[figure.name], path: `steps/${index}/cases/${at}/figures/${key(figure.name)}`, name: one.column === columns[0] ? said(row) : "", leftward: true,
+  // On a phone there is room for the curves alone; the legend names them.
+  const series = (width) => rows.map((row, order) => ({colour: plain(kColours[order % kColours.length]), line: true, points: step.cases.flatMap((one, at) => (one.row !== row ? [] : [{
+    x: columns.indexOf(one.column), y: one.figures[figure.name], path: `steps/${index}/cases/${at}/figures/${key(figure.name)}`, name: width >= 620 && one.column === columns[0] ? said(row) : "", leftward: true,
     tip: [said(row), said(one.column), `${said(figure.name)}: ${forms[figure.form](one.figures[figure.name])}`]}]))}));
-  return [legend(rows.map((row, order) => ({name: said(row), colour: plain(kColours[order % kColours.length])}))), picture((width) => xy(width, series, {label: `${said(step.title)}: ${said(figure.name)}`,
+  return [legend(rows.map((row, order) => ({name: said(row), colour: plain(kColours[order % kColours.length])}))), picture((width) => xy(width, series(width), {label: `${said(step.title)}: ${said(figure.name)}`,
     x: {title: "", format: (place) => said(columns[Math.round(place)] ?? ""), near: true, ticks: columns.map((_, place) => place)}, y: {title: said(figure.name), format: f.round(forms[figure.form]), log}}))];
 }
 
