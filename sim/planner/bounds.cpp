@@ -1,13 +1,9 @@
 #include "sim/planner/bounds.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
-#include "sim/engine/work_duration.h"
-#include "sim/memory/ledger.h"
-#include "sim/plan/optimizer.h"
+#include "sim/planner/bound_durations.h"
 #include "sim/workload/optimizer_cost.h"
 #include "sim/workload/step_builder.h"
 
@@ -18,17 +14,6 @@ namespace {
 constexpr double kRounding = 1e-9;
 // Kept before they are forgotten: plans come sorted.
 constexpr std::size_t kMostCosts = 1000;
-
-Time duration(const CollectiveCost& cost, double exposed = 1.0) {
-  if (!(cost.wire_bytes.value > 0)) return to_time(cost.latency * exposed);
-  return to_time(cost.latency * exposed) + engine::work_duration(cost.wire_bytes.value * exposed, cost.cap.value);
-}
-
-// So many times a duration, but never beyond what is simulated.
-Time scaled(Time one, std::int64_t times) {
-  constexpr std::int64_t kMost = engine::kLastInstant / 64;
-  return one.ps > 0 && times > kMost / one.ps ? Time{kMost} : one * times;
-}
 
 bool places_alike(const Plan& a, const Plan& b) {
   return a.tp == b.tp && a.pp == b.pp && a.vpp == b.vpp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep &&
@@ -254,139 +239,6 @@ Time PlanBounds::sends_of(int stage) {
          scaled(gather_time(kinds_[kind_of_stage_[static_cast<std::size_t>(stage)]]), received * m);
 }
 
-CollectiveCost PlanBounds::data_cost(Purpose purpose, int stage, Collective op, Bytes bytes) {
-  const GroupShape& group = shape(purpose, stage);
-  CollectiveCost cost = collective_cost(op, bytes, group, cluster_, constants_);
-  if (case_.plan.zero == 3 && case_.software.zero3_single_network_flow && group.nodes > 1) {
-    cost.cap = std::min(cost.cap, group.nic_rate);
-  }
-  return cost;
-}
-
-PlanBounds::DataTimes PlanBounds::data_times(int stage) {
-  DataTimes times;
-  const Plan& plan = case_.plan;
-  const Software& software = case_.software;
-  // Where weights or gradients come and go, what is left to reduce and gather differs: it counts as nothing.
-  if (plan.data_ranks() == 1 || plan.offload.any()) return times;
-  const StageLayout& layout = layouts_[static_cast<std::size_t>(stage)];
-  const std::int64_t m = micro_batches(plan, case_.train);
-  const bool every = reduces_every_micro_batch(case_);
-  const bool serial =
-      (plan.zero == 3 && !software.zero3_overlap) || (plan.zero == 2 && !plan.overlap.grad_reduce && every);
-  const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
-  // Kernels give way to transfers beside them; where a pass is cut at collectives, these may fall together instead.
-  const bool kernels_only = plan.pp == 1 && plan.tp * plan.cp == 1 && case_.model.experts == 0 && sm_share > 0;
-
-  Time taken;
-  const auto reduction = [&](double parameters) {
-    const Bytes bytes{parameters * software.gradient_bytes};
-    Time sum;
-    const auto add = [&](Purpose purpose, Collective op, Bytes amount) {
-      const CollectiveCost cost = data_cost(purpose, stage, op, amount);
-      sum += duration(cost);
-      if (cost.wire_bytes.value > 0) taken += Time::from_seconds(sm_share * (cost.wire_bytes / cost.cap).value);
-    };
-    if (plan.zero == 0 || (plan.zero == 1 && software.zero1_all_reduce)) {
-      add(Purpose::data, Collective::all_reduce, bytes);
-    } else {
-      add(Purpose::shard, Collective::reduce_scatter, bytes);
-      if (plan.shard_ranks() < plan.data_ranks()) {
-        add(Purpose::replica, Collective::all_reduce, bytes / plan.shard_ranks());
-      }
-    }
-    return sum;
-  };
-  Time reductions, last;
-  if (plan.zero == 3) {
-    for (const Chunk& chunk : layout.chunks) {
-      for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
-        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return b != *run; });
-        if (run->rest.trained() > 0) {
-          const Time before = taken;
-          const Time one = reduction(run->rest.trained());
-          if (&chunk == &layout.chunks.front() && run == chunk.blocks.begin()) last = one;
-          reductions += one * (end - run);
-          taken += (taken - before) * (end - run - 1);
-        }
-        run = end;
-      }
-    }
-  } else {
-    const double size = software.gradient_bucket_bytes(plan.data_ranks(), plan.overlap.grad_reduce);
-    double known = -1;
-    Time known_time, known_taken;
-    for (const GradientBucket& bucket : gradient_buckets(layout, software.gradient_bytes, size)) {
-      if (bucket.experts) continue;  // reduced by another group
-      const Time before = taken;
-      if (bucket.parameters != known) {
-        known = bucket.parameters;
-        known_time = reduction(bucket.parameters);
-        known_taken = taken - before;
-      } else {
-        taken += known_taken;
-      }
-      reductions += known_time;
-      last = bucket.chunk == 0 && bucket.block == 0 ? known_time : Time::zero();
-    }
-  }
-  const std::int64_t rounds = every ? m : 1;
-  const bool one_chunk = plan.vpp == 1 && !splits_backward(plan.schedule);
-  if (serial) {
-    times.on_compute_stream += scaled(reductions, rounds);
-  } else {
-    times.on_own_stream += scaled(reductions, rounds);
-    const bool after_all = plan.zero < 3 && !plan.overlap.grad_reduce && !every;
-    if (after_all) {
-      times.after_last_pass = reductions;
-    } else if (one_chunk) {
-      times.after_last_backward_began = reductions;
-      times.after_last_pass = last;
-    }
-    if (kernels_only && !after_all) times.taken_from_kernels += scaled(taken, rounds);
-  }
-
-  const auto gathered = [&](const Block& block) {
-    const double weights = block.rest.total() - block.rest.quantised;
-    return Bytes{gathered_weight_bytes(case_.train, weights, block.kind == Block::Kind::layer ? weights : 0)};
-  };
-  if (plan.zero == 3 && plan.shard_ranks() > 1) {
-    Time gathers;
-    taken = {};
-    for (const Chunk& chunk : layout.chunks) {
-      for (auto run = chunk.blocks.begin(); run != chunk.blocks.end();) {
-        const auto end = std::find_if(run, chunk.blocks.end(), [&run](const Block& b) { return b != *run; });
-        const CollectiveCost cost = data_cost(Purpose::shard, stage, Collective::all_gather, gathered(*run));
-        const bool thrice = run->recomputed && software.zero3_gathers_with_recompute == 3;
-        const std::int64_t times_a_step = (gathers_once(case_) ? 1 : (thrice ? 3 : 2) * m) * (end - run);
-        gathers += scaled(duration(cost), times_a_step);
-        if (cost.wire_bytes.value > 0) {
-          taken += scaled(Time::from_seconds(sm_share * (cost.wire_bytes / cost.cap).value), times_a_step);
-        }
-        run = end;
-      }
-    }
-    (software.zero3_overlap ? times.on_own_stream : times.on_compute_stream) += gathers;
-    if (kernels_only && software.zero3_overlap) times.taken_from_kernels += taken;
-  }
-  if ((plan.zero == 1 || plan.zero == 2) && plan.shard_ranks() > 1 && !software.zero1_return_by_broadcast) {
-    const double size = software.gradient_bucket_bytes(plan.data_ranks(), plan.overlap.grad_reduce);
-    Time gathers, known_time;
-    double known = -1;
-    for (const GradientBucket& bucket : gradient_buckets(layout, software.gradient_bytes, size)) {
-      if (bucket.experts) continue;  // reduced by another group
-      const double bytes = gathered_weight_bytes(case_.train, bucket.parameters, bucket.of_layers);
-      if (bytes != known) {
-        known = bytes;
-        known_time = duration(data_cost(Purpose::shard, stage, Collective::all_gather, {known}));
-      }
-      gathers += known_time;
-    }
-    (plan.overlap.param_gather ? times.on_own_stream : times.after_optimizer) += gathers;
-  }
-  return times;
-}
-
 void PlanBounds::enter_costs() {
   const Plan& plan = case_.plan;
   const CostKey key{
@@ -441,89 +293,6 @@ Time PlanBounds::step_time(const Plan& plan) {
   }
   const Time bound = agrees ? std::max(stage_end, passes_end + norm_ + closing) : stage_end;
   return Time{static_cast<std::int64_t>(static_cast<double>(bound.ps) * (1.0 - kRounding))};
-}
-
-// Moments of a stage at which much is held: most forward passes open, and most of these and of the weight gradients
-// that are owed together. The true peak is at one of them, or higher.
-std::vector<PlanBounds::Moment> PlanBounds::full_moments(int stage, std::int64_t micro_batches) const {
-  const Plan& plan = case_.plan;
-  Moment now;
-  now.open.resize(static_cast<std::size_t>(plan.vpp));
-  now.owed = now.open;
-  // A stage warms up at least as long as under 1F1B; what it is late by depends on its passes.
-  if (made_to_measure(plan.schedule)) {
-    now.open[0] = static_cast<double>(std::min<std::int64_t>(plan.pp - stage, micro_batches));
-    return {now};
-  }
-  std::vector<Moment> moments(2, now);
-  std::array<double, 2> most = {0, 0};
-  double open = 0, owed = 0;
-  std::array<bool, 2> just_forward = {false, false};  // nothing has come after the moment
-  for (const PipelineOp& op : pipeline_order(plan, stage, micro_batches, {})) {
-    const auto chunk = static_cast<std::size_t>(op.chunk);
-    if (op.pass == Pass::forward) {
-      ++now.open[chunk];
-      ++open;
-      now.forward = op.chunk;
-      for (std::size_t i = 0; i < 2; ++i) {
-        const double held = i == 0 ? open : open + owed;
-        just_forward[i] = held > most[i];
-        if (!just_forward[i]) continue;
-        most[i] = held;
-        moments[i] = now;
-      }
-      continue;
-    }
-    if (op.pass != Pass::weight_gradient) {
-      for (std::size_t i = 0; i < 2; ++i) {
-        if (just_forward[i]) moments[i].backward = op.chunk;
-      }
-      --now.open[chunk];
-      --open;
-    }
-    const double more_owed = op.pass == Pass::input_gradient ? 1 : op.pass == Pass::weight_gradient ? -1 : 0;
-    now.owed[chunk] += more_owed;
-    owed += more_owed;
-    just_forward = {false, false};
-  }
-  return moments;
-}
-
-Bytes PlanBounds::memory(const Plan& plan) {
-  enter(plan);
-  const std::int64_t m = micro_batches(plan, case_.train);
-  const auto [known, inserted] = moments_.try_emplace(m);
-  if (inserted) {
-    known->second.push_back(full_moments(0, m));
-    if (plan.pp > 1) known->second.push_back(full_moments(plan.pp - 1, m));
-  }
-  const std::vector<StageMemory> memories = stage_memories(case_, {layouts_.front(), layouts_.back()});
-  Bytes most;
-  for (std::size_t end = 0; end < known->second.size(); ++end) {
-    const StageMemory& memory = memories[end];
-    const auto note = [&](const MemoryParts& parts) {
-      most = std::max(most, with_fragments(parts, case_.software.activation_fragmentation));
-    };
-    MemoryParts always = memory.always;
-    if (is_paged(case_.train.optimizer)) always.optimizer = {};  // gives way where it must
-    MemoryParts stepping = always;
-    stepping.optimizer_extra = memory.optimizer_extra;
-    note(stepping);
-    for (const Moment& moment : known->second[end]) {
-      MemoryParts now = always;
-      now.gathered_parameters = memory.gathered;
-      for (std::size_t c = 0; c < moment.open.size(); ++c) {
-        now.activations += memory.chunks[c].kept * moment.open[c] + memory.chunks[c].deferred * moment.owed[c];
-      }
-      now.logits = memory.chunks[static_cast<std::size_t>(moment.forward)].logits;
-      note(now);
-      if (!moment.backward) continue;
-      now.logits = {};
-      now.working_set = memory.chunks[static_cast<std::size_t>(*moment.backward)].backward_working;
-      note(now);
-    }
-  }
-  return most + outside_the_allocator(case_);
 }
 
 }  // namespace foretrain
