@@ -47,6 +47,12 @@ std::vector<std::int64_t> chunks(const Case& c, const PlanRequest& fixed, std::i
   if (schedule != PipelineSchedule::interleaved) return {1};
   const std::int64_t layers = c.model.layers / pp;
   std::vector<std::int64_t> open = divisors(layers, layers);
+  // Where layers do not divide, the ends of the model get one fewer: 126 layers in 8 stages are cut as 128 would be.
+  if (c.model.layers % pp != 0) {
+    for (std::int64_t vpp : divisors(layers + 1, layers)) open.push_back(vpp);
+    std::sort(open.begin(), open.end());
+    open.erase(std::unique(open.begin(), open.end()), open.end());
+  }
   std::erase(open, 1);
   return open;
 }
@@ -118,7 +124,7 @@ PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
 
 PlanRequest without_choices(PlanRequest request) {
   for (auto* value : {&request.tp, &request.pp, &request.vpp, &request.dp, &request.cp, &request.ep, &request.etp,
-                      &request.zero, &request.shard_group, &request.micro_batch, &request.ends_as_layers}) {
+                      &request.zero, &request.shard_group, &request.micro_batch}) {
     value->reset();
   }
   request.layers.reset();
