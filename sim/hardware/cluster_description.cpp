@@ -20,7 +20,6 @@ using config::Node;
 using config::Unit;
 
 constexpr double kMostGpus = 1e6;
-constexpr double kMostPerNode = 1024;
 // GPUs in most nodes that train; taken when nothing says otherwise.
 constexpr int kUsualNode = 8;
 constexpr std::array kIntras = {Intra::nvswitch, Intra::nvlink_mesh, Intra::nvlink_pairs, Intra::pcie_switch,
@@ -62,9 +61,15 @@ void read_counts(Reading& read) {
   ClusterDescription& cluster = read.cluster;
   const std::optional<int> gpus = read_int(map, "gpus", {1, kMostGpus});
   const std::optional<int> nodes = read_int(map, "nodes", {1, kMostGpus});
-  std::optional<int> per_node = read_int(map, "gpus_per_node", {1, kMostPerNode});
+  std::optional<int> per_node = read_int(map, "gpus_per_node", {1, kMaxGpusPerNode});
   // A catalogue node counts its cards.
   if (per_node && !read.scenario_says("gpus_per_node")) *per_node *= cluster.slices_per_card();
+  if (per_node && *per_node > kMaxGpusPerNode) {
+    map.error("mig", fmt::format("cluster.mig makes {} slices of a node's cards; at most {} are simulated, with "
+                                 "gpus_per_node: {}",
+                                 *per_node, kMaxGpusPerNode, kMaxGpusPerNode));
+    per_node = kMaxGpusPerNode;
+  }
 
   if (!gpus && !map.has("gpus") && !nodes && cluster.node_name.empty()) {
     map.error("gpus", "cluster.gpus is missing; give the number of GPUs of the job, or a catalogue node");
@@ -72,7 +77,7 @@ void read_counts(Reading& read) {
   if (per_node) {
     cluster.gpus_per_node = *per_node;
   } else if (gpus && nodes && *gpus % *nodes == 0) {
-    cluster.gpus_per_node = std::min(*gpus / *nodes, static_cast<int>(kMostPerNode));
+    cluster.gpus_per_node = std::min(*gpus / *nodes, kMaxGpusPerNode);
   } else if (gpus) {
     cluster.gpus_per_node = std::min(*gpus, kUsualNode * cluster.slices_per_card());
     if (*gpus > 1 && !map.has("gpus_per_node")) {
@@ -137,7 +142,7 @@ void read_intra(Reading& read, bool gpu_known) {
   const bool p2p_given = read.map.has("p2p");
   cluster.intra = given.value_or(usual_intra(cluster.gpu));
   cluster.p2p = read.map.boolean("p2p").value_or(cluster.gpu.p2p_over_pcie);
-  const auto sharing = read_int(read.map, "gpus_per_pcie_switch", {1, kMostPerNode});
+  const auto sharing = read_int(read.map, "gpus_per_pcie_switch", {1, kMaxGpusPerNode});
   const int cards = cluster.cards_per_node();
   cluster.gpus_per_pcie_switch = std::min(sharing.value_or(2), cards);
   if (!gpu_known) return;
@@ -170,7 +175,7 @@ void read_intra(Reading& read, bool gpu_known) {
 int read_nic_count(Reading& read) {
   const Node* nics = read.map.node("nics");
   if (nics != nullptr && nics->is_scalar() && nics->scalar() == "per-gpu") return read.cluster.cards_per_node();
-  return read_int(read.map, "nics", {0, 1024}).value_or(0);
+  return read_int(read.map, "nics", {0, kMaxNicsPerNode}).value_or(0);
 }
 
 void read_network(Reading& read) {
@@ -300,6 +305,11 @@ void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
     return;
   }
   join_hosts_of_domain(read.cluster, *domain);
+  if (cluster.nics > kMaxNicsPerNode) {
+    read.map.error("nics", fmt::format("cluster.nics: the {} GPUs that NVLink joins have {} NICs; at most {} are "
+                                       "simulated, so give every host fewer",
+                                       cluster.gpus_per_node, cluster.nics, kMaxNicsPerNode));
+  }
 }
 
 }  // namespace

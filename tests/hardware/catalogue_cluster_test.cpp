@@ -245,6 +245,9 @@ TEST_CASE("bad maps are refused at the right place, with what would be right") {
   refused_at("{gpu: h100, gpus: 12, nics: 8, nic_gbps: 400, net: roce}", "12", {"8 or 16", "gpus_per_node: 6"});
   refused_at("{gpu: h100, gpus: 0}", "0}", {"gpus=0", "1"});
   refused_at("{gpu: h100, gpus: 2M}", "2M", {"1000000"});
+  refused_at("{gpu: h100, gpus: 8, gpus_per_node: 257}", "257", {"256"});
+  refused_at("{gpu: h100, gpus: 256, nics: 256, nic_gbps: 100, net: roce, nvlink_domain: 256}", "256, nic_gbps",
+             {"8192 NICs", "at most 256"});
   refused_at("{gpu: h100, gpus: eight}", "eight", {"whole number"});
   refused_at("{gpu: h100, gpus: 8, intra: nvlink}", "nvlink}", {"nvswitch, nvlink-mesh"});
   refused_at("{gpu: h100, gpus: 8, net: infinband}", "infinband", {"did you mean 'infiniband'"});
@@ -310,6 +313,7 @@ TEST_CASE("overrides slow a link that exists") {
              {"no NVLink"});
   refused_at("{gpu: h100, gpus: 8, overrides: [{link: nic, node: 0, index: 0, factor: 0.5}]}", "nic,", {"no NIC"});
   refused_at("{gpu: h100, gpus: 8, overrides: slow}", "slow", {"list"});
+  refused_at("{gpu: h100, gpus: 8, overrides: [7]}", "7]", {"must be a map"});
 }
 
 TEST_CASE("overrides make GPUs differ, later entries changing earlier ones") {
