@@ -87,7 +87,9 @@ Case with_step_factors(Case subject, const StepFactors& factors) {
     AchievedRates& rates = gpu.achieved;
     rates.matmul[static_cast<std::size_t>(Precision::fp16)] *= of->second.matmul_16;
     rates.matmul[static_cast<std::size_t>(Precision::bf16)] *= of->second.matmul_16;
-    rates.matmul[static_cast<std::size_t>(Precision::fp8)] *= of->second.matmul_8;
+    for (const Precision quantised : {Precision::fp8, Precision::nvfp4}) {
+      rates.matmul[static_cast<std::size_t>(quantised)] *= of->second.matmul_8;
+    }
     for (const AttentionKernel kernel : kFlashKernels) {
       const auto index = static_cast<std::size_t>(kernel);
       rates.flash[index].forward *= of->second.attention[index];

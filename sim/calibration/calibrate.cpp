@@ -59,7 +59,7 @@ class Calibrator {
   CalibratedFile file(const FileRules& rules) {
     CalibratedFile result{rules.name, rules.title, rules.measured_on, {}};
     const auto add = [&](const std::string& figure) { result.figures.push_back(resolve(rules, figure)); };
-    for (int i = 0; i < kPrecisions; ++i) add(fmt::format("matmul.{}", to_string(static_cast<Precision>(i))));
+    for (int i = 0; i < kMeasuredPrecisions; ++i) add(fmt::format("matmul.{}", to_string(static_cast<Precision>(i))));
     add("memory");
     add("kernel_floor_us");
     add("elementwise_floor_us");

@@ -100,7 +100,7 @@ FileRules read_file(const Node& node, Diagnostics& diagnostics) {
   file.measured_on = map.text_list("measured_on").value_or(std::vector<std::string>{});
   {
     MapReader matmul(node_or_empty(map, "matmul"), diagnostics, "matmul");
-    for (int i = 0; i < kPrecisions; ++i) {
+    for (int i = 0; i < kMeasuredPrecisions; ++i) {
       file.matmul[static_cast<std::size_t>(i)] =
           read_rule(matmul, to_string(static_cast<Precision>(i)), Form::fraction, diagnostics);
     }

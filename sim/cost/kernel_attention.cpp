@@ -53,7 +53,7 @@ KernelTime flash_attention_time(const Gpu& gpu, Precision precision, AttentionKe
 
   const bool forward = pass == Pass::forward;
   const AchievedRates::Attention rates = flash_rates(gpu, kernel);
-  const Precision computed_in = precision == Precision::fp8 ? Precision::bf16 : precision;
+  const Precision computed_in = unquantised(precision);
   const MatrixRate rate = matrix_rate(gpu, computed_in);
   const double small_head = shape.head_dim <= 64 && asynchronous_products(gpu) ? 0.8 : 1.0;
   const double flops_per_second = rate.datasheet.value * (forward ? rates.forward : rates.backward) * small_head;
@@ -95,7 +95,7 @@ KernelTime standard_attention_time(const Gpu& gpu, Precision precision, const At
   if (shape.batch <= 0 || shape.heads <= 0 || shape.head_dim <= 0 || shape.seq <= 0) return {};
 
   const bool forward = pass == Pass::forward;
-  const Precision computed_in = precision == Precision::fp8 ? Precision::bf16 : precision;
+  const Precision computed_in = unquantised(precision);
   Gemm scores;  // S x S from two S x d: QK^T forward, dO V^T backward
   scores.batch = shape.batch * shape.heads;
   scores.m = scores.n = shape.seq;

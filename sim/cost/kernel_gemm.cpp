@@ -26,9 +26,6 @@ constexpr std::array<Tile, 8> kTiles = {
     {{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr std::array<double, 10> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
-// Operands of fp8 products are fp8 even where the tensors between them are stored in bf16.
-double input_bytes(Precision precision) { return precision == Precision::fp8 ? 1.0 : element_bytes(precision); }
-
 double fourth_power(double x) { return x * x * x * x; }
 
 struct Candidate {
@@ -62,12 +59,12 @@ KernelTime gemm_time(const Gpu& gpu, Precision precision, const Gemm& gemm) {
   const double slowdown = gemm.unaligned ? kOffTensorCores : 1.0;
   const double sm_rate = rate.achieved * rate.datasheet.value / sm_count / slowdown;
 
-  const double ei = input_bytes(precision);
-  const double store_bytes = std::max(gemm.output_bytes, precision == Precision::fp8 ? 0.0 : ei);
+  const double ei = operand_bytes(precision);
+  const double store_bytes = std::max(gemm.output_bytes, is_quantised(precision) ? 0.0 : ei);
   const double eo = store_bytes * (gemm.accumulate ? 2.0 : 1.0);
   const double traffic = b * (ei * (m * k + k * n) + eo * m * n);
   // Writing a tile of C, in steps of K that the SM could have done in its stead.
-  const double exposed = precision == Precision::fp8 && !rate.emulated ? kExposedStoreFp8 : kExposedStore;
+  const double exposed = is_quantised(precision) && !rate.emulated ? kExposedStoreFp8 : kExposedStore;
   const double store_depth = exposed * eo * rate.datasheet.value / (2.0 * gpu.memory_bandwidth.value);
 
   Candidate best;

@@ -52,7 +52,7 @@ void read_matmul(MapReader& file, const Gpu& gpu, AchievedRates& rates, Diagnost
   const Node* node = file.node("matmul");
   if (node == nullptr) return file.error("matmul", "matmul is missing; it must be a map of precisions");
   MapReader matmul(*node, diagnostics, "matmul");
-  for (int i = 0; i < kPrecisions; ++i) {
+  for (int i = 0; i < kMeasuredPrecisions; ++i) {
     const auto precision = static_cast<Precision>(i);
     const std::string key = to_string(precision);
     const std::optional<Sourced> read = read_sourced(matmul, key, Unit::count, kFraction, diagnostics);
@@ -66,6 +66,9 @@ void read_matmul(MapReader& file, const Gpu& gpu, AchievedRates& rates, Diagnost
     if (precision == Precision::bf16 || rates.source.empty()) rates.source = read->source;
   }
   matmul.finish();
+  if (gpu.dense(Precision::nvfp4)) {
+    rates.matmul[static_cast<std::size_t>(Precision::nvfp4)] = rates.matmul[static_cast<std::size_t>(Precision::fp8)];
+  }
 }
 
 AchievedRates::Attention read_kernel(const Node& node, std::string_view key, Diagnostics& diagnostics) {

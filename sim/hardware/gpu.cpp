@@ -140,8 +140,19 @@ const char* to_string(Precision precision) {
       return "bf16";
     case Precision::fp8:
       return "fp8";
+    case Precision::nvfp4:
+      return "nvfp4";
   }
   return "";
+}
+
+bool is_quantised(Precision precision) { return precision == Precision::fp8 || precision == Precision::nvfp4; }
+
+Precision unquantised(Precision precision) { return is_quantised(precision) ? Precision::bf16 : precision; }
+
+double operand_bytes(Precision precision) {
+  if (precision == Precision::nvfp4) return 0.5 + 1.0 / 16;
+  return precision == Precision::fp8 ? 1.0 : element_bytes(precision);
 }
 
 double element_bytes(Precision precision) {

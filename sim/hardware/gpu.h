@@ -14,12 +14,21 @@
 namespace foretrain {
 
 // Number formats a training run computes in. tf32 is fp32 storage with tensor-core multiplication.
-enum class Precision { fp32, tf32, fp16, bf16, fp8 };
-inline constexpr int kPrecisions = 5;
+// nvfp4: four bits, with an fp8 scale for every 16 elements.
+enum class Precision { fp32, tf32, fp16, bf16, fp8, nvfp4 };
+inline constexpr int kPrecisions = 6;
+// Those that kernels are measured in. Products in nvfp4 reach the same share of their datasheet rate as those in fp8.
+inline constexpr int kMeasuredPrecisions = 5;
 const char* to_string(Precision precision);
-// Bytes of one stored activation or weight element: 4 for fp32 and tf32, 2 for fp16 and bf16. fp8 runs keep
-// weights and most activations in bf16, so 2 as well.
+// fp8 and nvfp4: linear layers quantise what they multiply, and everything else stays in bf16.
+bool is_quantised(Precision precision);
+// Of everything but the products of linear layers.
+Precision unquantised(Precision precision);
+// Bytes of one stored activation or weight element: 4 for fp32 and tf32, 2 for all others, since quantised runs keep
+// weights and most activations in bf16.
 double element_bytes(Precision precision);
+// Bytes of an element that a product reads, with its share of a block's scale.
+double operand_bytes(Precision precision);
 
 enum class AttentionKernel { standard, flash1, flash2, flash3 };
 inline constexpr int kAttentionKernels = 4;

@@ -17,6 +17,7 @@ namespace {
 
 // Of an element of a linear layer's input, kept for the gradient of its weight.
 double kept_input_bytes(const Case& c) {
+  if (c.train.precision == Precision::nvfp4) return operand_bytes(Precision::nvfp4);
   return c.train.precision == Precision::fp8 ? c.software.fp8_kept_input_bytes : 2;
 }
 

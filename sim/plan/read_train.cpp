@@ -80,9 +80,10 @@ std::optional<Train> read_train(const Node& node, Diagnostics& diagnostics) {
   train.fp8 = read_fp8(reader, diagnostics);
   train.fp8_position = reader.position_of("fp8");
 
-  const std::array precisions = {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8};
+  const std::array precisions = {Precision::fp32, Precision::tf32, Precision::fp16,
+                                 Precision::bf16, Precision::fp8,  Precision::nvfp4};
   if (const auto chosen =
-          simulated_choice(reader, "precision", {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"},
+          simulated_choice(reader, "precision", {"fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4", "mxfp8"},
                            precisions.size(), diagnostics)) {
     train.precision = precisions[*chosen];
   }

@@ -25,7 +25,7 @@ void check_precision(const Question& q, const Gpu& gpu) {
     const auto precision = static_cast<Precision>(i);
     if (gpu.dense(precision)) legal.emplace_back(to_string(precision));
   }
-  if (wanted == Precision::fp8 || !gpu.dense(Precision::fp32)) {
+  if (is_quantised(wanted) || !gpu.dense(Precision::fp32)) {
     q.diagnostics.error(q.train.precision_position, fmt::format("precision {} does not run on {}; legal: {}",
                                                                 to_string(wanted), gpu.name, fmt::join(legal, ", ")));
   } else {
@@ -111,10 +111,11 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
                               "interleaved, gpipe)");
   }
   if (peft.format == nullptr) return;
-  if (q.train.precision == Precision::fp8) {
+  if (is_quantised(q.train.precision)) {
     q.diagnostics.error(q.train.precision_position,
-                        "precision fp8 multiplies fp8 weights, and kind: qlora stores them "
-                        "quantised; legal: bf16 or fp16, or kind: lora");
+                        fmt::format("precision {} multiplies {} weights, and kind: qlora stores them quantised; "
+                                    "legal: bf16 or fp16, or kind: lora",
+                                    to_string(q.train.precision), to_string(q.train.precision)));
   }
   if (plan.zero == 3 && !software.zero3_shards_quantised) {
     q.error("zero",

@@ -34,7 +34,7 @@ Traffic elementwise(const Case& c, Pass pass) {
 
 KernelTime adapters_time(const Case& c, double tokens, const std::vector<Projection>& adapters, Pass pass) {
   const Gpu& gpu = c.cluster.gpu;
-  const Precision precision = c.train.precision == Precision::fp8 ? Precision::bf16 : c.train.precision;
+  const Precision precision = unquantised(c.train.precision);
   const auto rows = static_cast<std::int64_t>(tokens);
   const std::int64_t rank = c.train.peft.rank;
   const bool adds = c.software.lora_fused;

@@ -12,7 +12,8 @@ double gradient_bytes(const Case& c) {
   return stored >= 4 ? 4 : 2;
 }
 
-double fp8_cast_bytes(const Case& c, Pass pass) {
+double quantise_bytes(const Case& c, Pass pass) {
+  if (c.train.precision == Precision::nvfp4) return 3 * 2 + 2 * operand_bytes(Precision::nvfp4);
   switch (c.train.fp8.recipe) {
     case Fp8::Recipe::as_framework:
       return pass == Pass::forward ? c.software.fp8_input_cast_bytes : c.software.fp8_gradient_cast_bytes;
@@ -31,7 +32,7 @@ RankShape shape_of(const Case& c) {
   s.hidden_shards = c.plan.sequence_parallel ? c.plan.tp : 1;
   s.element = element_bytes(c.train.precision);
   s.matmul = c.train.precision;
-  s.rest = c.train.precision == Precision::fp8 ? Precision::bf16 : c.train.precision;
+  s.rest = unquantised(c.train.precision);
   return s;
 }
 
@@ -83,9 +84,9 @@ KernelList linear_pass(const Case& c, const RankShape& s, const Projection& p, d
   if (pass == Pass::backward && !c.train.peft.active()) list += of_weight();
   list += {p.name, "dequantise", dequantise_time(c, p, way)};
   list += {p.name, "adapters", adapters_time(c, tokens, adapters, way)};
-  if (s.matmul == Precision::fp8 && p.n > 0) {
-    const double bytes = fp8_cast_bytes(c, pass) * static_cast<double>(forward ? p.k : p.n);
-    list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {bytes * tokens}, 1)};
+  if (is_quantised(s.matmul) && p.n > 0) {
+    const double bytes = quantise_bytes(c, pass) * static_cast<double>(forward ? p.k : p.n);
+    list += {p.name, "quantise", streaming_time(c.cluster.gpu, {bytes * tokens}, 1)};
   }
   return list;
 }

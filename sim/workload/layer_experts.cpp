@@ -48,16 +48,16 @@ KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_on
 KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass,
                           const std::vector<Projection>& adapters = {}) {
   const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
-  const bool fp8 = s.matmul == Precision::fp8;
+  const bool quantised = is_quantised(s.matmul);
   KernelList list;
   if (pass != Pass::weight_gradient) {
     const Pass way = pass == Pass::forward ? Pass::forward : Pass::backward;
     const Gemm of_one = pass == Pass::forward ? Gemm{.m = rows, .n = p.n, .k = p.k} : Gemm{.m = rows, .n = p.k, .k = p.n};
     list += {p.name, pass == Pass::forward ? "gemm" : "input gradient",
              grouped_product(c, s.matmul, of_one, e.groups)};
-    if (fp8) {
+    if (quantised) {
       const double width = static_cast<double>(pass == Pass::forward ? p.k : p.n);
-      list += {p.name, "fp8 cast", streaming_time(c.cluster.gpu, {fp8_cast_bytes(c, pass) * width * e.rows}, 1)};
+      list += {p.name, "quantise", streaming_time(c.cluster.gpu, {quantise_bytes(c, pass) * width * e.rows}, 1)};
     }
     list += {p.name, "dequantise", dequantise_time(c, p, way) * e.groups};
     list += {p.name, "adapters", adapters_time(c, e.rows / e.groups, adapters, way) * e.groups};

@@ -16,13 +16,16 @@ struct RankShape {
   double tp = 1;
   double element = 2;                  // bytes
   Precision matmul = Precision::bf16;  // of the layers' linear products
-  Precision rest = Precision::bf16;    // of attention, head: fp8 recipes leave these in bf16
+  Precision rest = Precision::bf16;    // of attention, head: quantised recipes leave these in bf16
 };
 RankShape shape_of(const Case& c);
 
-// Of making an element of a linear layer's input, or of its output's gradient, fp8: read in 16 bits and written; a
+// Of quantising an element of a linear layer's input, or of its output's gradient. fp8: read in 16 bits and written; a
 // scale for each block along rows and columns needs both orders, each with its scales (4 bytes for 128 elements).
-double fp8_cast_bytes(const Case& c, Pass pass);
+// nvfp4: read for the largest element of the tensor, which the blocks' scales are relative to, read for the order along
+// rows, and read for that along columns, which a Hadamard transform goes before (arXiv 2509.25149, section 4; the three
+// kernels of Transformer Engine's NVFP4BlockScaling).
+double quantise_bytes(const Case& c, Pass pass);
 
 // Of an element of the gradient buffer that weight gradients are added into.
 double gradient_bytes(const Case& c);

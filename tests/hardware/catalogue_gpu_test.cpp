@@ -271,6 +271,7 @@ TEST_CASE("element sizes and names") {
   CHECK(element_bytes(Precision::bf16) == 2);
   CHECK(element_bytes(Precision::fp8) == 2);
   CHECK(std::string(to_string(Precision::fp8)) == "fp8");
+  CHECK(std::string(to_string(Precision::nvfp4)) == "nvfp4");
   CHECK(std::string(to_string(AttentionKernel::flash1)) == "flash");
   CHECK(std::string(to_string(AttentionKernel::flash3)) == "flash3");
 }

@@ -188,11 +188,11 @@ TEST_CASE("every key of train is read") {
 
 TEST_CASE("training features that are not simulated are refused by name, all at once") {
   const Reading r = train(
-      "{precision: nvfp4, optimizer: adamw, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]}}");
+      "{precision: mxfp8, optimizer: adamw, peft: {kind: qlora, rank: 64, targets: qv, quant: nf4, full: [lm_head]}}");
   CHECK_FALSE(r.train);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"train.precision=nvfp4"});
+  CHECK(names == std::vector<std::string>{"train.precision=mxfp8"});
 }
 
 TEST_CASE("how the loss is made is read") {
