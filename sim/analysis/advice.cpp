@@ -189,6 +189,9 @@ std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Envir
     fewer.plan.dp = dp;
     const int group = subject.plan.shard_group;
     fewer.plan.shard_group = group > 0 && fewer.plan.data_ranks() % group == 0 ? group : 0;
+    ZeroPlusPlus& zeropp = fewer.plan.zeropp;
+    if (fewer.plan.data_ranks() == 1) zeropp = {};
+    if (zeropp.any() && fewer.plan.data_ranks() % zeropp.group != 0) zeropp.group = fewer.plan.data_ranks();
     fewer.train.global_batch = subject.train.global_batch * dp / subject.plan.dp;
     fewer.cluster.gpus = gpus;
     const CaseReport report = simulate_plain(fewer, environment);

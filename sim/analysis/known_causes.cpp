@@ -117,6 +117,7 @@ void add_settings(std::vector<CaseChange>& all) {
     if (c.plan.zero == 0 || c.plan.offload.any()) return false;
     c.plan.zero = 0;
     c.plan.shard_group = 0;
+    c.plan.zeropp = {};
     return true;
   });
   add("adamw", message("states of AdamW in full precision"), [](Case& c) {

@@ -117,7 +117,8 @@ double largest_matrix(const Model& m, double tp) {
 Bytes weight_bytes(const Case& c, const StageLayout& layout) {
   // ZeRO-3 over a pipeline keeps some of the stage's weights whole.
   const double whole = c.plan.zero == 3 && c.plan.pp > 1 ? c.software.zero3_pipeline_extra_bytes : 0;
-  const Bytes bytes{layout.parameters() * whole + quantisation_constants(c, layout)};
+  const double second = c.plan.zeropp.secondary ? element_bytes(c.train.precision) / c.plan.zeropp.group : 0;
+  const Bytes bytes{layout.parameters() * (whole + second) + quantisation_constants(c, layout)};
   if (c.plan.offload.params != Place::gpu) return bytes;
   const double copied = fp8_copied(c, layout) * (c.software.fp8_weight_copy_bytes - state_of(c).weights);
   const auto of = [&](const Parameters& held) {

@@ -144,6 +144,39 @@ void resolve_sharding(const Question& q, const Software& software, Plan& plan) {
   }
 }
 
+// ZeRO++: which groups there are, and what it does not go with.
+void resolve_zeropp(const Question& q, const Software& software, Plan& plan) {
+  const ZeroPlusPlus wanted = q.request.zeropp.value_or(ZeroPlusPlus{});
+  if (!wanted.any()) return;
+  if (q.request.zero.value_or(0) != 3) {
+    q.error("zeropp", "plan.zeropp is about the traffic of ZeRO-3; legal: zero: 3, or no zeropp");
+    return;
+  }
+  if (!software.zeropp) {
+    q.error("zeropp", fmt::format("{} has no ZeRO++; legal: software: deepspeed, or no zeropp", software.name));
+    return;
+  }
+  if (q.pp > 1) q.diagnostics.unsupported(q.request.position_of("zeropp"), "plan.zeropp with plan.pp above 1 (legal: pp=1)");
+  if (q.model.experts > 0)
+    q.diagnostics.unsupported(q.request.position_of("zeropp"), "plan.zeropp of models with experts (legal: a dense model)");
+  if (q.train.peft.format != nullptr)
+    q.error("zeropp", "plan.zeropp quantises what quantised weights are already; legal: kind: lora, or no zeropp");
+  if (plan.shard_group > 0)
+    q.error("shard_group", "plan.zeropp shards over all data-parallel ranks; legal: no shard_group");
+  if (plan.zero != 3) return;  // a single rank
+  const std::vector<std::int64_t> legal = only(divisors(q.data_ranks()), [](std::int64_t n) { return n >= 2; });
+  plan.zeropp = wanted;
+  if (wanted.group > 0) {
+    if (q.data_ranks() % wanted.group != 0)
+      q.error("zeropp", fmt::format("plan.zeropp.group={} does not divide dp={}; legal: {}", wanted.group,
+                                    q.data_ranks(), listed(legal)));
+    return;
+  }
+  const std::int64_t in_a_node = std::max<std::int64_t>(2, q.cluster.gpus_per_node / q.tp);
+  const auto group = std::find_if(legal.rbegin(), legal.rend(), [&](std::int64_t n) { return n <= in_a_node; });
+  plan.zeropp.group = static_cast<int>(group == legal.rend() ? q.data_ranks() : *group);
+}
+
 // Tensor-parallel collectives are the most frequent: say so when they leave a node.
 void warn_about_placement(const Question& q, const Plan& plan) {
   if (q.cluster.nodes() < 2 || plan.tp == 1) return;

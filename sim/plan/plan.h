@@ -119,6 +119,17 @@ struct Offload {
 };
 const char* to_string(Offload::Place place);
 
+// What ZeRO-3 sends in the way of ZeRO++ (arXiv 2306.10209), after defaults are filled in.
+struct ZeroPlusPlus {
+  bool weights = false;    // qwZ: gathered as int8
+  bool gradients = false;  // qgZ: scattered as int4, first inside a group and then between groups
+  bool secondary = false;  // hpZ: every group holds the weights a second time, for the gathers of backward passes
+  int group = 0;           // ranks of a group, by default those of a node
+
+  bool any() const { return weights || gradients || secondary; }
+  bool operator==(const ZeroPlusPlus&) const = default;
+};
+
 // How the job is spread over the GPUs, after defaults are filled in.
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
@@ -139,6 +150,7 @@ struct Plan {
   int ends_as_layers = 0;            // where they are spread: 1 = the loss counts as a layer, 2 = the embedding too
   int zero = 0;                      // 0..3; 3 is also FSDP
   int shard_group = 0;               // ranks that share one copy of the sharded state (HSDP); 0 = all dp ranks
+  ZeroPlusPlus zeropp;
   Recompute recompute;
   Offload offload;
   std::int64_t micro_batch = 1;
@@ -177,6 +189,7 @@ struct PlanRequest {
   std::optional<Software::Experts::Dispatch> expert_dispatch;
   std::optional<double> expert_imbalance, expert_capacity;
   std::optional<PipelineSchedule> schedule;
+  std::optional<ZeroPlusPlus> zeropp;
   std::optional<Recompute> recompute;
   struct OffloadRequest {
     Offload::Place optimizer = Offload::Place::gpu, params = Offload::Place::gpu, activations = Offload::Place::gpu;

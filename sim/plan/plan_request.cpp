@@ -23,6 +23,7 @@ PlanRequest as_request(const Plan& p, const Model& model) {
   // Offload code that one GPU runs remembers the stage that was asked for.
   r.zero = p.offload.any() ? p.offload.zero_stage : p.zero;
   if (p.shard_group > 0) r.shard_group = p.shard_group;
+  if (p.zeropp.any()) r.zeropp = p.zeropp;
   r.recompute = p.recompute;
   if (p.offload.any()) {
     r.offload = {p.offload.optimizer, p.offload.params,   p.offload.activations,

@@ -85,6 +85,24 @@ std::optional<std::vector<std::string>> read_order(MapReader& plan) {
   return std::nullopt;
 }
 
+// zeropp: true | {weights, gradients, secondary, group}
+std::optional<ZeroPlusPlus> read_zeropp(MapReader& plan, Diagnostics& diagnostics) {
+  const Node* node = plan.node("zeropp");
+  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (!node->is_map()) {
+    if (!plan.boolean("zeropp").value_or(false)) return std::nullopt;
+    return ZeroPlusPlus{true, true, true, 0};
+  }
+  MapReader map(*node, diagnostics, "plan.zeropp");
+  ZeroPlusPlus zeropp;
+  zeropp.weights = map.boolean("weights").value_or(false);
+  zeropp.gradients = map.boolean("gradients").value_or(false);
+  zeropp.secondary = map.boolean("secondary").value_or(false);
+  zeropp.group = static_cast<int>(map.integer("group", {2, 1048576}).value_or(0));
+  map.finish();
+  return zeropp;
+}
+
 }  // namespace
 
 std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics) {
@@ -128,9 +146,7 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   request.offload = read_offload(plan, diagnostics);
   request.ends_as_layers = plan.integer("ends_as_layers", {0, 2});
   request.layers = read_layers(plan);
-  if (plan.boolean("zeropp").value_or(false)) {
-    diagnostics.unsupported(plan.position_of("zeropp"), "plan.zeropp");
-  }
+  request.zeropp = read_zeropp(plan, diagnostics);
   plan.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return request;

@@ -76,6 +76,7 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   plan.tp = static_cast<int>(q.tp);
   check_batch(q, plan);
   resolve_sharding(q, software, plan);
+  resolve_zeropp(q, software, plan);
   resolve_experts(q, software, plan);
   check_fp8_recipe(q, plan);
   check_peft(q, software, plan);

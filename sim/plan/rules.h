@@ -48,6 +48,7 @@ void resolve_context_parallel(const Question& q, Plan& plan);
 // tp * cp * pp * dp = GPUs. Gives dp its value where it was not written; false if there is none.
 bool divide_gpus(Question& q);
 void resolve_sharding(const Question& q, const Software& software, Plan& plan);
+void resolve_zeropp(const Question& q, const Software& software, Plan& plan);
 void warn_about_placement(const Question& q, const Plan& plan);
 
 // pipeline_rules.cpp

@@ -130,6 +130,9 @@ Message describe_plan(const Case& c) {
   }
   parts.push_back(p.zero > 0 && p.shard_ranks() != p.data_ranks() ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
                                                         : message("ZeRO {}", p.zero));
+  if (p.zeropp.weights) parts.push_back(message("weights gathered in int8"));
+  if (p.zeropp.gradients) parts.push_back(message("gradients scattered in int4"));
+  if (p.zeropp.secondary) parts.push_back(message("a second copy every {} ranks", p.zeropp.group));
   if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
   parts.push_back(message("recompute {}", describe_recompute(p.recompute)));
   parts.push_back(p.micro_batch > 0

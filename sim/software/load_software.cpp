@@ -95,6 +95,7 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.cp_exposed, reader.number("cp_exposed", Unit::count, {0, 1}));
   set(s.cp_imbalance, reader.number("cp_imbalance", Unit::count, {1, 2}));
   set(s.zero3_single_network_flow, reader.boolean("zero3_single_network_flow"));
+  set(s.zeropp, reader.boolean("zeropp"));
   set(s.zero3_prefetch_layers, reader.integer("zero3_prefetch_layers", {0, 1'000}));
   set(s.pipeline_scatter_gather, reader.boolean("pipeline_scatter_gather"));
   set(s.pipeline_overlap_interleaved, reader.boolean("pipeline_overlap_interleaved"));

@@ -102,6 +102,7 @@ struct Software {
   int zero3_prefetch_layers = 1;
   // Over several nodes every rank's shard traffic is one flow over its own NIC's rate, however many NICs a node has.
   bool zero3_single_network_flow = false;
+  bool zeropp = false;  // has ZeRO++ (plan.zeropp)
 
   // Pipeline and tensor parallelism.
   bool pipeline_scatter_gather = true;       // each tensor-parallel rank sends 1/tp of the boundary tensor

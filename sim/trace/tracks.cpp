@@ -14,8 +14,10 @@ Lane lane_of(Purpose purpose) {
     case Purpose::data:
       return Lane::data;
     case Purpose::shard:
+    case Purpose::local:
       return Lane::shard;
     case Purpose::replica:
+    case Purpose::across:
       return Lane::replica;
     case Purpose::expert:
       return Lane::expert;

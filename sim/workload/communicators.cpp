@@ -36,7 +36,8 @@ std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& sh
   if (purpose == Purpose::forward || purpose == Purpose::backward) return {Algorithm::direct};
   std::vector<Algorithm> algorithms = {Algorithm::ring};
   if (purpose == Purpose::shard || purpose == Purpose::context || purpose == Purpose::expert ||
-      purpose == Purpose::expert_tensor || purpose == Purpose::expert_shard)
+      purpose == Purpose::expert_tensor || purpose == Purpose::expert_shard || purpose == Purpose::local ||
+      purpose == Purpose::across)
     return algorithms;  // gathers and scatters are rings
   if (shape.nodes > 1) algorithms.push_back(Algorithm::tree);
   if (shape.nodes == 1 && shape.multicast && shape.ranks > 2) algorithms.push_back(Algorithm::nvls);
@@ -84,6 +85,8 @@ void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, in
   add_group(job, cluster, Purpose::data, stage, ranks);
   if (c.plan.zero > 0)
     add_shard_groups(job, cluster, {Purpose::shard, Purpose::replica}, c.plan.shard_ranks(), stage, ranks);
+  if (c.plan.zeropp.any())
+    add_shard_groups(job, cluster, {Purpose::local, Purpose::across}, c.plan.zeropp.group, stage, ranks);
 }
 
 // How the tokens of the case travel to their experts.
@@ -220,10 +223,11 @@ Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& 
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor",    "context",       "data",        "shard",        "replica",
-                                "expert",    "expert tensor", "expert data", "expert shard", "expert replica",
-                                "forward",   "backward",      "tie",         "mirror",       "to host",
-                                "from host", "host work",     "nvme read",   "nvme write"};
+  constexpr std::array names = {"tensor",       "context",        "data",      "shard",     "replica",
+                                "local",        "across",         "expert",    "expert tensor", "expert data",
+                                "expert shard", "expert replica", "forward",   "backward",  "tie",
+                                "mirror",       "to host",        "from host", "host work", "nvme read",
+                                "nvme write"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -376,6 +380,7 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
     isolation.always = false;
     const bool own_data_traffic =
         (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica ||
+         other.purpose == Purpose::local || other.purpose == Purpose::across ||
          other.purpose == Purpose::expert_data || other.purpose == Purpose::expert_shard ||
          other.purpose == Purpose::expert_replica) &&
         std::all_of(other.rank_classes.begin(), other.rank_classes.end(),

@@ -17,6 +17,8 @@ enum class Purpose : std::uint8_t {
   data,            // data-parallel group: gradients
   shard,           // ranks that share one copy of the sharded state (all of `data`, or a group of it under HSDP)
   replica,         // the same shard in every sharding group
+  local,           // ZeRO++: ranks of a group, mostly of a node
+  across,          // ZeRO++: the same position in every group
   expert,          // expert-parallel group: tokens to their experts and back
   expert_tensor,   // ranks that split an expert: activations inside it
   expert_data,     // ranks that hold the same experts: their gradients

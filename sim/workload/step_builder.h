@@ -96,6 +96,7 @@ class StepBuilder {
                            bool on_compute_stream, const PipelineOp& op_of);
   CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
                                     TaskKind kind) const;
+  Bytes conversion_bytes(Purpose purpose, Collective op, Bytes sent) const;
   bool has_data_traffic() const;
   bool has_shards() const;
   void reduce_gradients(double parameters, bool experts, const PerRank& after, const PipelineOp& op);

@@ -7,6 +7,13 @@
 
 namespace foretrain {
 
+namespace {
+
+// Bytes of what ZeRO++ sends, an element; scales are a few bytes for thousands of elements.
+constexpr double kInt8 = 1, kInt4 = 0.5;
+
+}  // namespace
+
 bool reduces_every_micro_batch(const Case& c) {
   return (c.plan.zero == 3 && !gathers_once(c)) || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
 }
@@ -20,6 +27,7 @@ double StepBuilder::bucket_bytes() const {
 // What ZeRO-3 gathers of a block's experts, or of the rest: everything that is sharded, frozen or not; quantised
 // weights as they are stored.
 Bytes StepBuilder::gathered_bytes(const Parameters& held, Block::Kind kind) const {
+  if (case_.plan.zeropp.weights) return {held.total() * kInt8};
   const WeightFormat* format = case_.train.peft.format;
   const double quantised = format == nullptr ? 0 : held.quantised * format->stored_bytes;
   const double rest = held.total() - held.quantised;
@@ -45,6 +53,24 @@ bool StepBuilder::reduces_in(const PipelineOp& op) const {
          op.micro_batch == chunk_spans_[static_cast<std::size_t>(op.chunk)].last_gradients;
 }
 
+// Of kernels that quantise what a collective of ZeRO++ sends and make 16 bits of what it brings (arXiv 2306.10209,
+// sections 3.1 and 3.3), bytes that they move: a gather reads and writes the rank's part and then all of it; a scatter
+// does so with all it sends, sums up the pieces that arrive, and writes what is left of them.
+Bytes StepBuilder::conversion_bytes(Purpose purpose, Collective op, Bytes sent) const {
+  const Plan& plan = case_.plan;
+  const double element = element_bytes(case_.train.precision), gradient = case_.software.gradient_bytes;
+  const bool of_group = purpose == Purpose::local;
+  if (op == Collective::all_gather) {
+    const double elements = plan.zeropp.weights ? sent.value / kInt8 : 0;
+    const double ranks = of_group ? plan.zeropp.group : plan.shard_ranks();
+    return {elements * (1 + 1 / ranks) * (element + kInt8)};
+  }
+  const double elements = sent.value / kInt4;
+  const double groups = static_cast<double>(plan.shard_ranks()) / plan.zeropp.group;
+  if (!of_group) return {elements * (kInt4 + gradient / groups)};
+  return {elements * (gradient + kInt4 + kInt4 + (groups > 1 ? kInt4 : gradient) / plan.zeropp.group)};
+}
+
 // What a data-parallel collective costs the way the framework does it.
 CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
                                                TaskKind kind) const {
@@ -59,6 +85,8 @@ CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpo
     return cost;
   }
   CollectiveCost cost = communicators_.cost(rank, purpose, op, bytes);
+  const bool converts = kind == TaskKind::shard_gather ? case_.plan.zeropp.weights : purpose == Purpose::local || purpose == Purpose::across;
+  if (converts) cost.latency += streaming_time(case_of(rank).cluster.gpu, conversion_bytes(purpose, op, bytes), 2).total();
   if (case_.plan.zero == 3 && software.zero3_single_network_flow) {
     cost.cap = std::min(cost.cap, communicators_.one_nic(rank, purpose));
   }
@@ -104,7 +132,13 @@ void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRan
       if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
     }
   };
-  if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
+  if (plan.zeropp.gradients) {
+    // All-to-alls, of which every rank sends and receives as much as in a scatter along a ring.
+    const Bytes quantised{parameters * kInt4};
+    issue(Purpose::local, Collective::reduce_scatter, quantised);
+    if (plan.zeropp.group < plan.shard_ranks())
+      issue(Purpose::across, Collective::reduce_scatter, quantised / plan.zeropp.group);
+  } else if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
     issue(experts ? Purpose::expert_data : Purpose::data, Collective::all_reduce, bytes);
   } else {
     const int shards = experts ? plan.expert_shard_ranks() : plan.shard_ranks();

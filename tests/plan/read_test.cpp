@@ -119,11 +119,12 @@ TEST_CASE("a plan says how experts are spread") {
 }
 
 TEST_CASE("features that are not simulated are refused by name, all at once") {
-  const Reading r = plan("{cp: 2, offload: {activations: nvme}, zeropp: true}");
+  const Reading r = plan("{cp: 2, offload: {activations: nvme, gradients: nvme}}");
   CHECK_FALSE(r.plan);
   std::vector<std::string> names = r.unsupported();
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"plan.offload.activations=nvme (legal: cpu)", "plan.zeropp"});
+  CHECK(names == std::vector<std::string>{"plan.offload.activations=nvme (legal: cpu)",
+                                          "plan.offload.gradients=nvme (legal: cpu)"});
   CHECK(plan("auto").plan.value().automatic);
   CHECK(plan("offload: {gradients: nvme}").unsupported() ==
         std::vector<std::string>{"plan.offload.gradients=nvme (legal: cpu)"});
@@ -145,6 +146,14 @@ TEST_CASE("layers of the chunks") {
     CAPTURE(std::string(wrong));
     CHECK_FALSE(plan(wrong).plan);
   }
+}
+
+TEST_CASE("ZeRO++ is all of it, or the parts that are named") {
+  CHECK(plan("zeropp: true").plan->zeropp == ZeroPlusPlus{true, true, true, 0});
+  CHECK(plan("zeropp: {weights: true, group: 4}").plan->zeropp == ZeroPlusPlus{true, false, false, 4});
+  CHECK_FALSE(plan("zeropp: {group: 1}").plan);
+  CHECK_FALSE(plan("zeropp: {qwz: true}").plan);
+  CHECK_FALSE(plan("zeropp: int8").plan);
 }
 
 TEST_CASE("features that are switched off are no reason to refuse") {

@@ -84,7 +84,7 @@ TEST_CASE("a run that needs a feature that is not built is kept aside") {
   CHECK(simulated.measured.memory_per_gpu->value == 30e9);
   CHECK(simulated.measured.memory_kind == Measured::MemoryKind::allocated);
   CHECK_FALSE(refused.subject);
-  CHECK(refused.refusals == std::vector<std::string>{"plan.zeropp"});
+  CHECK(refused.refusals == std::vector<std::string>{"plan.offload.activations=nvme (legal: cpu)"});
   CHECK_FALSE(refused.faulty);
   CHECK(refused.measured.step_time_s == doctest::Approx(1.791));
 }
