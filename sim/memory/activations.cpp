@@ -188,9 +188,7 @@ double kept_saved(const Case& c, const RedoneParts& redone) {
 }
 
 double checkpoint_per_token(const Case& c) {
-  const bool wide = c.train.peft.active() && c.plan.zero == 3;
-  const double bytes = wide ? c.software.peft_zero3_checkpoint_bytes : 2.0;
-  return bytes * static_cast<double>(c.model.hidden) / hidden_shards(c);
+  return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c);
 }
 
 double kept_per_token(const Case& c, LayerKind kind, bool recomputed) {
@@ -201,6 +199,32 @@ double kept_per_token(const Case& c, LayerKind kind, bool recomputed) {
   if (recompute.mode == Recompute::Mode::modules) return kept_beside(c, kind, redone);
   const KeptTensors kept = kept_tensors(c, kind);
   return kept.total() - (recompute.of_attention_core(c.software) ? kept.scores : 0);
+}
+
+// The most that the gradients of a layer's tensors add to what is kept of them, in bytes per token. That is where the
+// backward pass is at the activation of the MLP: the gradients of its output and inputs are there, beside those of the
+// layer's output and of the MLP's input, and the output itself, which the down projection is through with, is gone
+// unless one function makes the gradients of the whole MLP, as where low-rank products are fused. (Without adapters the
+// activated gate, which such a framework then keeps, takes its place.) Or it is at the scores of unfused attention: they,
+// their softmax and both gradients are there, and nothing of the MLP.
+double gradients_per_token(const Case& c, LayerKind kind) {
+  const Model& m = c.model;
+  const KeptTensors kept = kept_tensors(c, kind);
+  const double h = static_cast<double>(m.hidden) / hidden_shards(c);
+  const bool output_is_freed = c.software.keeps_activation_output && !c.software.lora_fused;
+  const double freed = output_is_freed ? kept_inputs(c).mlp_out * kept_input_bytes(c) : 0;
+  const double element = (m.gated ? 6 : 4) - freed;
+  const double beside = 4 * h;
+  double at_mlp = 0;
+  if (kind.experts) {
+    const double running = c.software.experts.one_by_one ? static_cast<double>(c.plan.ep) / static_cast<double>(m.experts) : 1;
+    at_mlp = running * copies_of_token(c) * (element * static_cast<double>(m.expert_ffn) + 4 * static_cast<double>(m.hidden));
+    at_mlp = std::max(at_mlp, element * static_cast<double>(m.shared_expert_ffn) / c.plan.tp);
+  } else {
+    at_mlp = element * static_cast<double>(m.ffn) / c.plan.tp;
+  }
+  const double scores = kept.scores * 4 / 5 - (kept.mlp + kept.copies + kept.experts + kept.shared);
+  return beside + std::max(at_mlp, scores);
 }
 
 double logits_of(const Case& c) {
@@ -214,11 +238,6 @@ Bytes whole_activations_of_layer(const Case& c, LayerKind kind) {
   return {kept_tensors(c, kind).total() * tokens_of(c) * precision_scale(c)};
 }
 
-Bytes expert_activations_of_layer(const Case& c, LayerKind kind) {
-  const KeptTensors kept = kept_tensors(c, kind);
-  return {(kept.copies + kept.experts) * tokens_of(c) * precision_scale(c)};
-}
-
 Bytes dropped_activations_of_layer(const Case& c, LayerKind kind) {
   const KeptTensors kept = kept_tensors(c, kind);
   return {(kept.mlp + kept.copies + kept.experts + kept.shared) * tokens_of(c) * precision_scale(c)};
@@ -226,6 +245,15 @@ Bytes dropped_activations_of_layer(const Case& c, LayerKind kind) {
 
 Bytes kept_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
   return {kept_per_token(c, kind, recomputed) * tokens_of(c) * precision_scale(c)};
+}
+
+Bytes activation_gradients_of_layer(const Case& c, LayerKind kind) {
+  return {gradients_per_token(c, kind) * tokens_of(c) * precision_scale(c)};
+}
+
+Bytes held_activation_gradients_of_layer(const Case& c) {
+  const bool held = c.software.zero3_holds_frozen_inputs && c.train.peft.active() && c.plan.zero == 3;
+  return {held ? checkpoint_per_token(c) * tokens_of(c) * precision_scale(c) : 0};
 }
 
 Bytes deferred_activations_of_layer(const Case& c, LayerKind kind) {

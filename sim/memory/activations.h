@@ -18,12 +18,15 @@ double precision_scale(const Case& subject);
 // The tensors that a layer's backward pass works on, in bytes, whatever of them recompute spares.
 Bytes whole_activations_of_layer(const Case& subject, LayerKind kind);
 
-// Of them, the tensors between dispatch and combine of a layer with experts.
-Bytes expert_activations_of_layer(const Case& subject, LayerKind kind);
-
 // The most that a layer's forward pass holds at a time if nothing of it is kept: the tensors of its MLP, or of its
 // experts.
 Bytes dropped_activations_of_layer(const Case& subject, LayerKind kind);
+
+// What the gradients of a layer's tensors add to those in its backward pass, at most at a time.
+Bytes activation_gradients_of_layer(const Case& subject, LayerKind kind);
+
+// Of a recomputed layer, what stays of gradients until the whole backward pass is through.
+Bytes held_activation_gradients_of_layer(const Case& subject);
 
 // Where the backward pass runs in two halves: what the second works on, made of the inputs of a layer's linear layers
 // and the gradients of their outputs.

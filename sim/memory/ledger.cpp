@@ -66,32 +66,25 @@ Bytes update_in_backward(const Case& c, const Block& block) {
   return gradient_bytes_held(apart, alone) + optimizer_extra_bytes(apart, alone);
 }
 
-// While the backward pass of a layer runs: what is made again there, and the gradients of it.
-Bytes working_on(const Case& c, LayerKind kind, Bytes made_again) {
-  Bytes gradients = made_again;
-  if (kind.experts && c.software.experts.one_by_one) {
-    const double others = 1.0 - static_cast<double>(c.plan.ep) / static_cast<double>(c.model.experts);
-    gradients -= expert_activations_of_layer(c, kind) * others;
-  }
-  return made_again + gradients * (c.software.recompute_working_set - 1.0);
-}
-
 // What the backward pass of the layers holds beside what they kept: of the layer in hand what recompute makes again and
 // its gradients, 16-bit weights of quantised ones, and what an update adds there.
 Bytes backward_working(const Case& c, const Chunk& chunk) {
-  Bytes working, weights, updated;
+  Bytes working, weights, updated, held;
   for (const Block& block : chunk.blocks) {
     updated = std::max(updated, update_in_backward(c, block));
     if (block.kind != Block::Kind::layer) continue;
+    Bytes made_again;
     if (block.recomputed) {
-      working = std::max(working, working_on(c, block.layer, kept_activations_of_layer(c, false, block.layer)));
+      made_again = kept_activations_of_layer(c, false, block.layer);
       weights = std::max(weights, Bytes{kept_dequantised_weights(c, block)});
+      held += held_activation_gradients_of_layer(c);
     } else if (c.plan.recompute.of_parts()) {
       const Bytes kept = kept_on_gpu(c, kept_activations_of_layer(c, false, block.layer));
-      working = std::max(working, working_on(c, block.layer, whole_activations_of_layer(c, block.layer) - kept));
+      made_again = whole_activations_of_layer(c, block.layer) - kept;
     }
+    working = std::max(working, made_again + activation_gradients_of_layer(c, block.layer));
   }
-  return working + std::max(weights, dequantised_matrix(c)) + updated;
+  return working + held + std::max(weights, dequantised_matrix(c)) + updated;
 }
 
 // In whole bytes, so that what is taken and given back a thousand times leaves no rounding.
@@ -100,11 +93,13 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   for (const Block& block : chunk.blocks) {
     if (block.kind != Block::Kind::layer) continue;
     const Bytes layer = kept_activations_of_layer(c, block.recomputed, block.layer);
-    memory.last_kept = kept_on_gpu(c, layer);
-    memory.offloaded += layer - memory.last_kept;
-    if (!block.recomputed) memory.last_kept += Bytes{kept_dequantised_weights(c, block)};
+    Bytes on_gpu = kept_on_gpu(c, layer);
+    memory.offloaded += layer - on_gpu;
     if (block.recomputed) memory.dropped = std::max(memory.dropped, dropped_activations_of_layer(c, block.layer));
-    memory.kept += memory.last_kept;
+    if (!block.recomputed) on_gpu += Bytes{kept_dequantised_weights(c, block)};
+    const bool held = block.recomputed && held_activation_gradients_of_layer(c).value > 0;
+    memory.last_kept = held ? memory.last_kept + on_gpu : on_gpu;
+    memory.kept += on_gpu;
     if (splits_backward(c.plan.schedule)) memory.deferred += deferred_activations_of_layer(c, block.layer);
   }
   memory.backward_working = backward_working(c, chunk);

@@ -110,7 +110,7 @@ void read_peft(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.lora_fused, reader.boolean("lora_fused"));
   set(s.lora_adapter_bytes, reader.number("lora_adapter_bytes", Unit::count, {2, 4}));
   set(s.lora_merged_projections, reader.boolean("lora_merged_projections"));
-  set(s.peft_zero3_checkpoint_bytes, reader.number("peft_zero3_checkpoint_bytes", Unit::count, kBytesEach));
+  set(s.zero3_holds_frozen_inputs, reader.boolean("zero3_holds_frozen_inputs"));
   set(s.unquantised_bytes, reader.number("unquantised_bytes", Unit::count, kBytesEach));
   set(s.quantises_head, reader.boolean("quantises_head"));
   set(s.quantised_keeps_input, reader.boolean("quantised_keeps_input"));
@@ -126,7 +126,6 @@ void read_memory(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.keeps_activation_output, reader.boolean("keeps_activation_output"));
   set(s.dropout_masks, reader.boolean("dropout_masks"));
   set(s.fp8_kept_input_bytes, reader.number("fp8_kept_input_bytes", Unit::count, kBytesEach));
-  set(s.recompute_working_set, reader.number("recompute_working_set", Unit::count, {1, 100}));
   set(s.recompute_stops_early, reader.boolean("recompute_stops_early"));
   set(s.selective_is_every_other_layer, reader.boolean("selective_is_every_other_layer"));
   set(s.weight_bytes, reader.number("weight_bytes", Unit::count, kBytesEach));

@@ -64,8 +64,6 @@ struct Software {
   bool keeps_activation_output = true;
   bool dropout_masks = true;        // of GPT models: two of a byte each, the 2 in the first line above
   double fp8_kept_input_bytes = 1;  // linear layers of fp8 runs keep their inputs as quantised
-  // Under recompute, the layer being redone holds this many times its kept activations.
-  double recompute_working_set = 2.0;
   // Where parts of a layer are redone, work stops at the last tensor that the backward pass needs; otherwise a module
   // runs to its end.
   bool recompute_stops_early = false;
@@ -78,7 +76,9 @@ struct Software {
   bool lora_fused = false;
   double lora_adapter_bytes = 2;
   bool lora_merged_projections = false;    // one adapter for Q, K and V, one for gate and up
-  double peft_zero3_checkpoint_bytes = 2;  // of an element of a layer's input that recompute keeps, under ZeRO-3
+  // Under ZeRO-3 the hooks of frozen weights hold the input of every recomputed layer, and with it the gradient of
+  // that, until the backward pass is through (register_multi_grad_hook in PyTorch's FSDP).
+  bool zero3_holds_frozen_inputs = false;
   // Quantised frozen weights.
   double unquantised_bytes = 2;        // of embedding, head and norms beside quantised matrices
   bool quantises_head = false;         // the LM head as well
