@@ -70,6 +70,16 @@ Bytes to_page_out(const CaseReport& report) {
   return missing <= fullest.parts.optimizer ? missing : Bytes{};
 }
 
+// Whether weights that the optimizer on the host updates itself have to be there too, to be copied in block by block.
+// Products of an fp8 run work on copies of them anyway.
+bool masters_leave(const CaseReport& report) {
+  const Case& c = report.subject;
+  const Offload& offload = c.plan.offload;
+  return c.software.offload.weights_are_masters && offload.of_optimizer() == 1.0 &&
+         offload.params == Offload::Place::gpu && !is_quantised(c.train.precision) &&
+         report.memory[report.fullest].needed > report.capacity;
+}
+
 void add_warnings(CaseReport& report) {
   const StagePeak& fullest = report.memory[report.fullest];
   // Measured runs slow down by 1.2 to 2.2 when the allocator works at the limit (study of whole steps).
@@ -137,6 +147,11 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
     with_paging.plan.offload.paged = paged;
     with_paging.plan.offload.zero_stage = subject.plan.zero;
     return simulate_case(with_paging, environment, options);
+  }
+  if (masters_leave(report)) {
+    Case without_weights = subject;
+    without_weights.plan.offload.params = subject.plan.offload.optimizer;
+    return simulate_case(without_weights, environment, options);
   }
   add_rates(report);
   add_money(report);

@@ -192,6 +192,7 @@ void read_offload(MapReader& reader, Software::Offload& offload, Diagnostics& di
   set(offload.gradients_read_back, map.boolean("gradients_read_back"));
   set(offload.overlap_gradients, map.boolean("overlap_gradients"));
   set(offload.whole_blocks, map.boolean("whole_blocks"));
+  set(offload.weights_are_masters, map.boolean("weights_are_masters"));
   set(offload.threads_per_rank, map.integer("threads_per_rank", {0, 4096}));
   set(offload.stage3_pass_bytes, map.number("stage3_pass_bytes", Unit::count, kBytesEach));
   set(offload.overlap_nvme, map.boolean("overlap_nvme"));

@@ -214,6 +214,8 @@ struct Software {
     bool overlap_gradients = true;     // they are copied beside the backward pass
     // Every GPU copies whole blocks from host memory, where all parts are, instead of its own part for a gather.
     bool whole_blocks = false;
+    // The optimizer updates the 16-bit weights themselves, which go to the host with its states where they do not fit.
+    bool weights_are_masters = false;
     int threads_per_rank = 1;        // of the optimizer where a host has several ranks; 0 = its share of the cores
     double stage3_pass_bytes = 0;    // of host memory a parameter, in passes beside Adam and clipping under ZeRO-3
     bool overlap_nvme = false;       // the next part of the states is read while this one is updated
