@@ -59,8 +59,8 @@ struct AttentionShape {
 KernelTime flash_attention_time(const Gpu& gpu, Precision precision, AttentionKernel kernel,
                                 const AttentionShape& shape, Pass pass);
 // Unfused attention: QK^T and PV as batched GEMMs, softmax and dropout as passes over the batch*heads*seq*seq scores.
-// `fused_softmax`: scale, mask and softmax are one kernel (Megatron); else the scores cross memory more often. The whole
-// square of scores is computed whether or not attention is causal. A head_dim that is no multiple of 8 keeps the
+// `fused_softmax`: scale, mask and softmax are one kernel (Megatron); else the scores cross memory more often. The
+// whole square of scores is computed whether or not attention is causal. A head_dim that is no multiple of 8 keeps the
 // products off the tensor cores.
 KernelTime standard_attention_time(const Gpu& gpu, Precision precision, const AttentionShape& shape, Pass pass,
                                    bool fused_softmax);

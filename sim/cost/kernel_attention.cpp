@@ -38,8 +38,8 @@ struct ScoreTraffic {
 };
 
 // 16 bit: 12 and 24 (study of measured kernels; 10-12 and 23-26 on an A5000); kernels that are not fused compute the
-// softmax in fp32 between casts, three times as much (study of whole steps). fp32 has nothing to cast: every kernel reads
-// and writes the scores, dropout a mask of a byte as well, and the softmax's backward pass reads its output too.
+// softmax in fp32 between casts, three times as much (study of whole steps). fp32 has nothing to cast: every kernel
+// reads and writes the scores, dropout a mask of a byte as well, and the softmax's backward pass reads its output too.
 ScoreTraffic score_traffic(Precision precision, bool fused) {
   if (element_bytes(precision) <= 2) return fused ? ScoreTraffic{12, 24, 2} : ScoreTraffic{36, 72, 6};
   return fused ? ScoreTraffic{17, 21, 2} : ScoreTraffic{33, 37, 4};

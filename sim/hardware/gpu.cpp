@@ -219,7 +219,7 @@ Gpu slice_of(const Gpu& card, const MigProfile& profile) {
 
 Gpu with_power_limit(Gpu gpu, double watts) {
   // A card whose products reach the datasheet's rate is bound by its clock and draws less than it may: an RTX 3090 at
-  // 280 of 350 W keeps 95 % of its speed (Puget Systems, Quad RTX3090 GPU Wattage Limited "MaxQ" TensorFlow Performance).
+  // 280 of 350 W keeps 95 % of its speed (Puget Systems, "Quad RTX3090 GPU Wattage Limited MaxQ", 2020).
   constexpr double kAtDatasheetRate = 0.95, kDrawn = 0.86;
   const bool bound_by_clock = gpu.achieved.matmul[static_cast<std::size_t>(Precision::fp16)] >= kAtDatasheetRate;
   const double drawn = gpu.tdp_watts * (bound_by_clock ? kDrawn : 1.0);

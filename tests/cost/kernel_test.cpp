@@ -272,8 +272,8 @@ TEST_CASE("standard attention moves its scores") {
   // Without fusion the scores are passed over three times as often, in three times the kernels.
   const double passes = scores * 12 / bandwidth + 2 * 2e-6;
   CHECK(seconds(Pass::forward, false) - seconds(Pass::forward, true) == doctest::Approx(2 * passes).epsilon(1e-6));
-  // fp32 scores are twice as wide, but no softmax stands between casts: scale and mask are a kernel each, that reads and
-  // writes 4 bytes, in both passes.
+  // fp32 scores are twice as wide, but no softmax stands between casts: scale and mask are a kernel each that reads
+  // and writes 4 bytes, in both passes.
   const auto wide = [&](Pass pass, bool fused) {
     return standard_attention_time(gpu, Precision::fp32, shape, pass, fused).total().value;
   };

@@ -257,9 +257,9 @@ TEST_CASE("a power limit slows matmul and attention by the measured law and noth
 }
 
 TEST_CASE("a card that reaches its datasheet's rate has power in hand") {
-  const Gpu full = gpu_named("rtx3090");
-  const auto fp16 = static_cast<std::size_t>(Precision::fp16);
-  const auto kept = [&](double watts) { return with_power_limit(full, watts).achieved.matmul[fp16] / full.achieved.matmul[fp16]; };
+  const Gpu full = catalogue_gpu("rtx3090");
+  const auto rate = [](const Gpu& gpu) { return gpu.achieved.matmul[static_cast<std::size_t>(Precision::fp16)]; };
+  const auto kept = [&](double watts) { return rate(with_power_limit(full, watts)) / rate(full); };
   CHECK(kept(310) == 1.0);
   CHECK(kept(280) == doctest::Approx(0.95).epsilon(0.01));
   CHECK(kept(200) < 0.8);

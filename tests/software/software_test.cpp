@@ -69,7 +69,8 @@ TEST_CASE("every profile loads, is named like its file, says its source, and its
     REQUIRE(found->node->find("source") != nullptr);  // its own, not inherited
     CHECK(contains(profile.source, "http"));
     CHECK(profile.backward.hidden >= profile.forward.hidden);
-    CHECK(profile.host_backward_ms >= profile.host_forward_ms);
+    // Autograd issues more kernels than the forward pass, but from C++.
+    CHECK(profile.host_backward_ms >= 0.4 * profile.host_forward_ms);
     CHECK(profile.zero3_gathers_with_recompute >= 2);
     const config::Node* variants = found->node->find("variants");
     if (variants == nullptr) continue;
