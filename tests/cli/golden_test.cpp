@@ -43,3 +43,13 @@ TEST_CASE("scenarios are answered as before") {
     CHECK_MESSAGE(o.out == expected, first_difference(expected, o.out));
   }
 }
+
+TEST_CASE("questions of what to rent are answered as before") {
+  for (const std::string& name : stems("scenarios/rent", ".yaml")) {
+    CAPTURE(name);
+    const std::string expected = read_file(FORETRAIN_SOURCE_DIR "/tests/golden/rent/" + name + ".json");
+    const Outcome o = run_program("rent scenarios/rent/" + name + ".yaml --json -");
+    CHECK(o.status == 0);
+    CHECK_MESSAGE(o.out == expected, first_difference(expected, o.out));
+  }
+}
