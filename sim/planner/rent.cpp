@@ -199,7 +199,18 @@ class Renting {
     return {std::move(report), offloads, {}};
   }
 
+  // The best plan on the GPUs alone; where none fits, with states in host memory.
   Found search(const Case& subject) const {
+    if (subject.open_plan->offload) return search_as_asked(subject);
+    Case on_gpus = subject;
+    on_gpus.open_plan->offload = PlanRequest::OffloadRequest{};
+    const Found found = search_as_asked(on_gpus);
+    if (found.report) return found;
+    const Found offloaded = search_as_asked(subject);
+    return offloaded.report ? offloaded : found;
+  }
+
+  Found search_as_asked(const Case& subject) const {
     Diagnostics said;
     PlannerOptions how;
     how.top = 1;

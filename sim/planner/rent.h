@@ -19,7 +19,7 @@ struct RentCandidate {
   int units = 1;          // how many times the price is paid
   int machines = 1, gpus = 0;
   std::optional<CaseReport> report;  // of the best plan; absent if it was left out
-  bool offloads = false;             // the plan keeps something in host memory
+  bool offloads = false;             // for nothing fitted without
   // Why there is no report: the reason, or that it can neither be faster nor cheaper than another.
   Message why_not;
   bool beaten = false;  // not simulated: even at the peak of its GPUs, in `time` and `money`, another one is better
