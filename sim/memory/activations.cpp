@@ -187,9 +187,7 @@ double kept_saved(const Case& c, const RedoneParts& redone) {
          (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : (m.gated ? 4 : 2) * f) + (saves_mlp ? 2 * h : 0);
 }
 
-double checkpoint_per_token(const Case& c) {
-  return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c);
-}
+double checkpoint_per_token(const Case& c) { return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c); }
 
 double kept_per_token(const Case& c, LayerKind kind, bool recomputed) {
   const Recompute& recompute = c.plan.recompute;
@@ -205,8 +203,9 @@ double kept_per_token(const Case& c, LayerKind kind, bool recomputed) {
 // backward pass is at the activation of the MLP: the gradients of its output and inputs are there, beside those of the
 // layer's output and of the MLP's input, and the output itself, which the down projection is through with, is gone
 // unless one function makes the gradients of the whole MLP, as where low-rank products are fused. (Without adapters the
-// activated gate, which such a framework then keeps, takes its place.) Or it is at the scores of unfused attention: they,
-// their softmax and both gradients are there, and nothing of the MLP.
+// activated gate, which such a framework then keeps, takes its place.) Or it is at the scores of unfused attention:
+// they, their softmax and both gradients are there, in fp32 where the softmax is not fused with its casts, and nothing
+// of the MLP.
 double gradients_per_token(const Case& c, LayerKind kind) {
   const Model& m = c.model;
   const KeptTensors kept = kept_tensors(c, kind);
@@ -217,13 +216,16 @@ double gradients_per_token(const Case& c, LayerKind kind) {
   const double beside = 4 * h;
   double at_mlp = 0;
   if (kind.experts) {
-    const double running = c.software.experts.one_by_one ? static_cast<double>(c.plan.ep) / static_cast<double>(m.experts) : 1;
-    at_mlp = running * copies_of_token(c) * (element * static_cast<double>(m.expert_ffn) + 4 * static_cast<double>(m.hidden));
+    const double running =
+        c.software.experts.one_by_one ? static_cast<double>(c.plan.ep) / static_cast<double>(m.experts) : 1;
+    at_mlp = running * copies_of_token(c) *
+             (element * static_cast<double>(m.expert_ffn) + 4 * static_cast<double>(m.hidden));
     at_mlp = std::max(at_mlp, element * static_cast<double>(m.shared_expert_ffn) / c.plan.tp);
   } else {
     at_mlp = element * static_cast<double>(m.ffn) / c.plan.tp;
   }
-  const double scores = kept.scores * 4 / 5 - (kept.mlp + kept.copies + kept.experts + kept.shared);
+  const double of_score = c.software.fused_softmax ? 2 + 2 : 4 + 4, kept_of_score = 5;
+  const double scores = kept.scores * of_score / kept_of_score - (kept.mlp + kept.copies + kept.experts + kept.shared);
   return beside + std::max(at_mlp, scores);
 }
 

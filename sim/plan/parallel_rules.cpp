@@ -156,9 +156,11 @@ void resolve_zeropp(const Question& q, const Software& software, Plan& plan) {
     q.error("zeropp", fmt::format("{} has no ZeRO++; legal: software: deepspeed, or no zeropp", software.name));
     return;
   }
-  if (q.pp > 1) q.diagnostics.unsupported(q.request.position_of("zeropp"), "plan.zeropp with plan.pp above 1 (legal: pp=1)");
+  if (q.pp > 1)
+    q.diagnostics.unsupported(q.request.position_of("zeropp"), "plan.zeropp with plan.pp above 1 (legal: pp=1)");
   if (q.model.experts > 0)
-    q.diagnostics.unsupported(q.request.position_of("zeropp"), "plan.zeropp of models with experts (legal: a dense model)");
+    q.diagnostics.unsupported(q.request.position_of("zeropp"),
+                              "plan.zeropp of models with experts (legal: a dense model)");
   if (q.train.peft.format != nullptr)
     q.error("zeropp", "plan.zeropp quantises what quantised weights are already; legal: kind: lora, or no zeropp");
   if (plan.shard_group > 0)

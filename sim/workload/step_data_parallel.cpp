@@ -85,8 +85,10 @@ CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpo
     return cost;
   }
   CollectiveCost cost = communicators_.cost(rank, purpose, op, bytes);
-  const bool converts = kind == TaskKind::shard_gather ? case_.plan.zeropp.weights : purpose == Purpose::local || purpose == Purpose::across;
-  if (converts) cost.latency += streaming_time(case_of(rank).cluster.gpu, conversion_bytes(purpose, op, bytes), 2).total();
+  const bool converts = kind == TaskKind::shard_gather ? case_.plan.zeropp.weights
+                                                       : purpose == Purpose::local || purpose == Purpose::across;
+  if (converts)
+    cost.latency += streaming_time(case_of(rank).cluster.gpu, conversion_bytes(purpose, op, bytes), 2).total();
   if (case_.plan.zero == 3 && software.zero3_single_network_flow) {
     cost.cap = std::min(cost.cap, communicators_.one_nic(rank, purpose));
   }

@@ -247,10 +247,11 @@ TEST_CASE("at the MLP's activation a backward pass holds most: everything made a
 }
 
 TEST_CASE("FSDP with frozen weights holds the inputs of recomputed layers and their gradients to the end") {
-  // Measured: with LoRA on four GPUs Mistral 7B takes 8.6 GB more for 32768 tokens than on one (fms-acceleration), which
-  // is 2 bytes an element of 32 inputs.
-  Case held = case_of("model: llama-2-7b\nsoftware: hf-trainer-liger\ntrain: {seq_len: 2048, peft: lora}\n"
-                      "cluster: {gpu: a100-sxm4-80gb, gpus: 4}\nplan: {zero: 3, recompute: full, micro_batch: 4}");
+  // Measured: with LoRA on four GPUs Mistral 7B takes 8.6 GB more for 32768 tokens than on one (fms-acceleration),
+  // which is 2 bytes an element of 32 inputs.
+  Case held = case_of(
+      "model: llama-2-7b\nsoftware: hf-trainer-liger\ntrain: {seq_len: 2048, peft: lora}\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 4}\nplan: {zero: 3, recompute: full, micro_batch: 4}");
   const double layers = 32, each = 4096.0 * 4 * 2048 * 2;
   const double with = simulate_plainly(held).memory[0].parts.total().value;
   held.software.zero3_holds_frozen_inputs = false;
@@ -383,12 +384,12 @@ TEST_CASE("states may fill the memory to the brim, activations need room for the
   // fms-acceleration on two A100-80GB: full fine-tunes that ran, with 80.3 GB of states while stepping, and that ran
   // out of memory.
   const auto fits = [](const std::string& model, int micro_batch, const std::string& software = "hf-trainer-liger") {
-    return simulate_plainly(
-               case_of("model: " + model + "\nsoftware: " + software +
-                       "\ncluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 8, "
-                       "intra: nvswitch}\nplan: {zero: 3, recompute: full, micro_batch: " +
-                       std::to_string(micro_batch) + "}\ntrain: {seq_len: 4096, precision: bf16, global_batch: " +
-                       std::to_string(2 * micro_batch) + "}"))
+    return simulate_plainly(case_of("model: " + model + "\nsoftware: " + software +
+                                    "\ncluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 8, "
+                                    "intra: nvswitch}\nplan: {zero: 3, recompute: full, micro_batch: " +
+                                    std::to_string(micro_batch) +
+                                    "}\ntrain: {seq_len: 4096, precision: bf16, global_batch: " +
+                                    std::to_string(2 * micro_batch) + "}"))
         .fits;
   };
   CHECK(fits("llama-3-8b", 4));

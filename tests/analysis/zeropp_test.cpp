@@ -12,16 +12,17 @@ using namespace foretrain::testing;
 
 namespace {
 
-std::string job(const std::string& zeropp, const std::string& more = "recompute: none") {
+std::string zeropp_job(const std::string& zeropp, const std::string& more = "recompute: none") {
   return "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
          "software: deepspeed\n"
          "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 1, nic_gbps: 100}\n"
          "train: {seq_len: 1024, global_batch: 16, precision: bf16}\n"
-         "plan: {zero: 3, micro_batch: 1, " + more + (zeropp.empty() ? "" : ", zeropp: " + zeropp) + "}";
+         "plan: {zero: 3, micro_batch: 1, " +
+         more + (zeropp.empty() ? "" : ", zeropp: " + zeropp) + "}";
 }
 
 // Bytes that a rank sends in a step, by what for and to whom.
-double sent(const CaseReport& report, TaskKind kind, std::optional<Purpose> purpose = {}) {
+double bytes_sent(const CaseReport& report, TaskKind kind, std::optional<Purpose> purpose = {}) {
   double sum = 0;
   for (std::size_t t = 0; t < report.step.tasks.size(); ++t) {
     const TaskInfo& task = report.step.tasks[t];
@@ -40,30 +41,31 @@ double parameters(const CaseReport& report) { return report.step.layouts[0].para
 }  // namespace
 
 TEST_CASE("quantised gathers move half of what 16-bit ones do, each of them 15/16 of the weights") {
-  const CaseReport plain = simulate_plainly(case_of(job(""))), qwz = simulate_plainly(case_of(job("{weights: true}")));
+  const CaseReport plain = simulate_plainly(case_of(zeropp_job(""))),
+                   qwz = simulate_plainly(case_of(zeropp_job("{weights: true}")));
   const double n = parameters(plain);
-  CHECK(sent(plain, TaskKind::shard_gather) == doctest::Approx(2 * n * 2 * 15 / 16));
-  CHECK(sent(qwz, TaskKind::shard_gather) == doctest::Approx(2 * n * 1 * 15 / 16));
-  CHECK(sent(qwz, TaskKind::gradient_reduce) == doctest::Approx(sent(plain, TaskKind::gradient_reduce)));
+  CHECK(bytes_sent(plain, TaskKind::shard_gather) == doctest::Approx(2 * n * 2 * 15 / 16));
+  CHECK(bytes_sent(qwz, TaskKind::shard_gather) == doctest::Approx(2 * n * 1 * 15 / 16));
+  CHECK(bytes_sent(qwz, TaskKind::gradient_reduce) == doctest::Approx(bytes_sent(plain, TaskKind::gradient_reduce)));
   CHECK(qwz.step_time < plain.step_time);  // two nodes over one slow NIC
 }
 
 TEST_CASE("with a second copy in every node the backward pass gathers inside it") {
-  const CaseReport plain = simulate_plainly(case_of(job("")));
-  const CaseReport hpz = simulate_plainly(case_of(job("{secondary: true}")));
+  const CaseReport plain = simulate_plainly(case_of(zeropp_job("")));
+  const CaseReport hpz = simulate_plainly(case_of(zeropp_job("{secondary: true}")));
   const double n = parameters(plain);
-  CHECK(sent(hpz, TaskKind::shard_gather, Purpose::shard) == doctest::Approx(n * 2 * 15 / 16));
-  CHECK(sent(hpz, TaskKind::shard_gather, Purpose::local) == doctest::Approx(n * 2 * 7 / 8));
+  CHECK(bytes_sent(hpz, TaskKind::shard_gather, Purpose::shard) == doctest::Approx(n * 2 * 15 / 16));
+  CHECK(bytes_sent(hpz, TaskKind::shard_gather, Purpose::local) == doctest::Approx(n * 2 * 7 / 8));
   CHECK(hpz.memory[0].parts.weights.value - plain.memory[0].parts.weights.value == doctest::Approx(2 * n / 8));
   CHECK(hpz.step_time < plain.step_time);
 }
 
 TEST_CASE("quantised gradients cross a node as int4, and the network as a group's share of that") {
-  const CaseReport qgz = simulate_plainly(case_of(job("{gradients: true}")));
+  const CaseReport qgz = simulate_plainly(case_of(zeropp_job("{gradients: true}")));
   const double n = parameters(qgz);
-  CHECK(sent(qgz, TaskKind::gradient_reduce, Purpose::local) == doctest::Approx(n * 0.5 * 7 / 8));
-  CHECK(sent(qgz, TaskKind::gradient_reduce, Purpose::across) == doctest::Approx(n * 0.5 / 8 * 1 / 2));
-  CHECK(qgz.step_time < simulate_plainly(case_of(job(""))).step_time);
+  CHECK(bytes_sent(qgz, TaskKind::gradient_reduce, Purpose::local) == doctest::Approx(n * 0.5 * 7 / 8));
+  CHECK(bytes_sent(qgz, TaskKind::gradient_reduce, Purpose::across) == doctest::Approx(n * 0.5 / 8 * 1 / 2));
+  CHECK(qgz.step_time < simulate_plainly(case_of(zeropp_job(""))).step_time);
 }
 
 TEST_CASE("on links that are no bottleneck, quantising costs more than it saves") {
@@ -73,7 +75,8 @@ TEST_CASE("on links that are no bottleneck, quantising costs more than it saves"
                                     "\nsoftware: deepspeed\n"
                                     "cluster: {gpu: h100-sxm5-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
                                     "train: {seq_len: 1024, global_batch: 8, precision: bf16}\n"
-                                    "plan: {zero: 3, micro_batch: 1" + zeropp + "}"));
+                                    "plan: {zero: 3, micro_batch: 1" +
+                                    zeropp + "}"));
   };
   // A gather of int8 over NVLink saves n bytes at 370 GB/s, and its kernels move 3.4 n at 3 TB/s: the gain is small.
   const double plain = one_node("").step_time.seconds(), all = one_node(", zeropp: true").step_time.seconds();
@@ -81,14 +84,14 @@ TEST_CASE("on links that are no bottleneck, quantising costs more than it saves"
 }
 
 TEST_CASE("fewer GPUs to compare with have smaller groups, one has none") {
-  const CaseReport report = simulate_case(case_of(job("true")), environment(), {.with_elasticity = false});
+  const CaseReport report = simulate_case(case_of(zeropp_job("true")), environment(), {.with_elasticity = false});
   CHECK(report.scaling_baseline_gpus == 1);
 }
 
 TEST_CASE("a group is the ranks of a node unless it is written, and divides the ranks") {
-  CHECK(case_of(job("true")).plan.zeropp == ZeroPlusPlus{true, true, true, 8});
-  CHECK(case_of(job("{secondary: true, group: 4}")).plan.zeropp == ZeroPlusPlus{false, false, true, 4});
-  CHECK_FALSE(case_of(job("false")).plan.zeropp.any());
+  CHECK(case_of(zeropp_job("true")).plan.zeropp == ZeroPlusPlus{true, true, true, 8});
+  CHECK(case_of(zeropp_job("{secondary: true, group: 4}")).plan.zeropp == ZeroPlusPlus{false, false, true, 4});
+  CHECK_FALSE(case_of(zeropp_job("false")).plan.zeropp.any());
   const auto refused = [](const std::string& yaml, const std::string& why) {
     try {
       case_of(yaml);
@@ -97,10 +100,10 @@ TEST_CASE("a group is the ranks of a node unless it is written, and divides the 
       return std::string(error.what()).find(why) != std::string::npos;
     }
   };
-  CHECK(refused(job("{secondary: true, group: 3}"), "does not divide dp=16; legal: 2, 4, 8, 16"));
-  CHECK(refused(job("true", "shard_group: 8"), "legal: no shard_group"));
-  std::string other = job("true");
+  CHECK(refused(zeropp_job("{secondary: true, group: 3}"), "does not divide dp=16; legal: 2, 4, 8, 16"));
+  CHECK(refused(zeropp_job("true", "shard_group: 8"), "legal: no shard_group"));
+  std::string other = zeropp_job("true");
   CHECK(refused(other.replace(other.find("deepspeed"), 9, "torch-fsdp"), "legal: software: deepspeed"));
-  std::string lower = job("true");
+  std::string lower = zeropp_job("true");
   CHECK(refused(lower.replace(lower.find("zero: 3"), 7, "zero: 2"), "legal: zero: 3"));
 }

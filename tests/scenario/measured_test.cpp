@@ -90,11 +90,12 @@ TEST_CASE("a run that needs a feature that is not built is kept aside") {
 }
 
 TEST_CASE("all features that are missing are named") {
-  const Loaded l = load_case("measured: {step_time_s: 1}, train: {precision: mxfp8}, plan: {cp: 2, offload: {activations: nvme}}");
+  const Loaded l =
+      load_case("measured: {step_time_s: 1}, train: {precision: mxfp8}, plan: {cp: 2, offload: {activations: nvme}}");
   INFO(l.text());
   REQUIRE(l.file);
-  CHECK(l.file->cases[0].refusals == std::vector<std::string>{"train.precision=mxfp8",
-                                                                   "plan.offload.activations=nvme (legal: cpu)"});
+  CHECK(l.file->cases[0].refusals ==
+        std::vector<std::string>{"train.precision=mxfp8", "plan.offload.activations=nvme (legal: cpu)"});
   CHECK_FALSE(l.file->cases[0].faulty);
 }
 
