@@ -97,8 +97,9 @@ std::optional<ZeroPlusPlus> read_zeropp(MapReader& plan, Diagnostics& diagnostic
   ZeroPlusPlus zeropp;
   zeropp.weights = map.boolean("weights").value_or(false);
   zeropp.gradients = map.boolean("gradients").value_or(false);
-  zeropp.secondary = map.boolean("secondary").value_or(false);
   zeropp.group = static_cast<int>(map.integer("group", {2, 1048576}).value_or(0));
+  // A group that nothing else needs is for the second copy.
+  zeropp.secondary = map.boolean("secondary").value_or(zeropp.group > 0 && !zeropp.gradients);
   map.finish();
   return zeropp;
 }

@@ -104,6 +104,7 @@ PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
   take(request.overlap_ep, over.overlap_ep);
   take(request.zero, over.zero);
   take(request.shard_group, over.shard_group);
+  take(request.zeropp, over.zeropp);
   take(request.micro_batch, over.micro_batch);
   take(request.ends_as_layers, over.ends_as_layers);
   take(request.layers, over.layers);
@@ -130,6 +131,7 @@ PlanRequest without_choices(PlanRequest request) {
   request.layers.reset();
   request.sequence_parallel.reset();
   request.schedule.reset();
+  request.zeropp.reset();
   request.recompute.reset();
   request.order.reset();
   request.offload.reset();

@@ -101,6 +101,12 @@ Json plan_json(const Case& c) {
                  {"param_gather", p.overlap.param_gather},
                  {"tp", p.overlap.tp},
                  {"p2p", p.overlap.p2p}}}};
+  if (p.zeropp.any()) {
+    json["zeropp"] = {{"weights", p.zeropp.weights},
+                      {"gradients", p.zeropp.gradients},
+                      {"secondary", p.zeropp.secondary},
+                      {"group", p.zeropp.group}};
+  }
   if (c.model.experts > 0) {
     json["ep"] = p.ep;
     json["etp"] = p.etp;

@@ -294,7 +294,7 @@ std::vector<Field> plan_fields() {
       boolean("plan.zeropp.gradients", "qgZ: gradients are scattered as int4, inside groups and then between them",
               "false"),
       boolean("plan.zeropp.secondary",
-              "hpZ: every group holds all weights once more, and backward passes gather inside it", "false"),
+              "hpZ: every group holds all weights once more, and backward passes gather inside it", "false; with a group and no gradients, true"),
       integer("plan.zeropp.group", {2, 1'048'576}, "ranks of a group", "the data-parallel ranks of a node"),
       text("software", "a name of `foretrain catalog software`: what the framework adds", "megatron-core",
            "--software"),

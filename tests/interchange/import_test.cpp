@@ -44,13 +44,16 @@ TEST_CASE("a DeepSpeed configuration") {
   const auto imported = from_file(R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto",
     "bf16": {"enabled": true}, "fp16": {"enabled": false}, "steps_per_print": 10,
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}},
-    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": true}, "overlap_comm": true}})");
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": true}, "overlap_comm": true,
+    "zero_quantized_weights": true, "zero_hpz_partition_size": 8}})");
   CHECK(fields_of(imported) == Fields{{"plan.micro_batch", "4"},
                                       {"train.precision", "bf16"},
                                       {"train.optimizer", "adamw"},
                                       {"plan.zero", "3"},
                                       {"plan.offload.optimizer", "cpu"},
                                       {"plan.overlap.grad_reduce", "true"},
+                                      {"plan.zeropp.weights", "true"},
+                                      {"plan.zeropp.group", "8"},
                                       {"software", "deepspeed"}});
   CHECK(ignores(*imported, "gradient_accumulation_steps", "auto"));
   CHECK(ignores(*imported, "optimizer.params.lr", "nothing about the step"));
