@@ -34,6 +34,7 @@ Message asked(const RentQuestion& question) {
 
 // What one would have to give up.
 Message nothing_answers(const RentQuestion& question, const RentAnswer& answer) {
+  if (!answer.fastest && !answer.complete) return message("no machine was judged before the search was stopped");
   if (!answer.fastest) return message("the job fits on none of the machines offered");
   const RentCandidate &fastest = answer.candidates[*answer.fastest], &cheapest = answer.candidates[*answer.cheapest];
   const Message said = message("no offer finishes {}: the fastest is {}, {}", asked(question),

@@ -83,8 +83,14 @@ TEST_CASE("wrong questions are refused, and nothing is written") {
 }
 
 TEST_CASE("Ctrl-C ends a search with what was found so far") {
-  const Outcome o = run_program("rent scenarios/rent/8x40g-or-8x80g.yaml --json - --threads 1",
-                                "timeout --foreground --preserve-status -s INT 0.05");
+  const Folder folder;
+  write_file(folder / "long.yaml",  // 640,000 plans, on one core
+             "base:\n  model: gpt-3-175b\n  software: megatron-core\n"
+             "  train: {seq_len: 2048, global_batch: 1536, precision: fp16, attention: standard, tokens: 300e9}\n"
+             "rent:\n  max_gpus: 1024\n  machines: [128]\n"
+             "  offers: [{name: one, machine: {node: dgx-a100-80g, fabric: hdr-rails}, price: 10USD/h}]\n");
+  const Outcome o = run_program("rent '" + (folder / "long.yaml") + "' --json - --threads 1",
+                                "timeout --foreground --preserve-status -s INT 2");
   CHECK(o.status == 0);
   const json answer = json::parse(o.out);
   CHECK(answer["complete"] == false);
