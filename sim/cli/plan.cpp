@@ -135,7 +135,7 @@ int plan(const PlanOptions& options) {
     const std::size_t top = options.top.value_or(page ? kTopOfPage : kTop);
     PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};
     search.progress = [&line](const SearchProgress& at) { show_progress(line, at); };
-    search.with_elasticity = !options.json.empty();
+    search.with_elasticity = !options.json.empty() || !options.html.empty();
     search.own = question.own ? &*question.own : nullptr;
     if (auto answer = find_plans(question.subject, environment, search, refused))
       answers.push_back(std::move(*answer));

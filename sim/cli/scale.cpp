@@ -92,7 +92,7 @@ int scale_cases(const ScaleCommandOptions& options) {
   for (const Case& c : scenario.cases) {
     ScaleOptions how{sizes, options.weak, {}};
     how.search.threads = threads_of(options);
-    how.search.with_elasticity = !options.json.empty();
+    how.search.with_elasticity = !options.json.empty() || !options.html.empty();
     if (by_nodes) {
       for (int& size : how.gpus) size *= c.cluster.gpus_per_node;
     }

@@ -150,7 +150,11 @@ TEST_CASE("layers of the chunks") {
 
 TEST_CASE("ZeRO++ is all of it, or the parts that are named") {
   CHECK(plan("zeropp: true").plan->zeropp == ZeroPlusPlus{true, true, true, 0});
-  CHECK(plan("zeropp: {weights: true, group: 4}").plan->zeropp == ZeroPlusPlus{true, false, false, 4});
+  CHECK(plan("zeropp: {weights: true}").plan->zeropp == ZeroPlusPlus{true, false, false, 0});
+  // A group is for the gradients if they are sent so, else for the second copy.
+  CHECK(plan("zeropp: {gradients: true, group: 4}").plan->zeropp == ZeroPlusPlus{false, true, false, 4});
+  CHECK(plan("zeropp: {group: 4}").plan->zeropp == ZeroPlusPlus{false, false, true, 4});
+  CHECK(plan("zeropp: {group: 4, secondary: false}").plan->zeropp == ZeroPlusPlus{false, false, false, 4});
   CHECK_FALSE(plan("zeropp: {group: 1}").plan);
   CHECK_FALSE(plan("zeropp: {qwz: true}").plan);
   CHECK_FALSE(plan("zeropp: int8").plan);
