@@ -58,7 +58,7 @@ class Points {
   void product(const char* name, Pass pass, Precision precision, const Gemm& g) {
     const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k);
     const auto batch = static_cast<double>(g.batch);
-    const double element = precision == Precision::fp8 ? 1.0 : element_bytes(precision);
+    const double element = operand_bytes(precision);
     const double operands = element * (m * k + k * n) + std::max(2.0, element) * m * n * (g.accumulate ? 2.0 : 1.0);
     const KernelTime time = gemm_time(c_.cluster.gpu, precision, g);
     points.push_back({name, pass, 2.0 * batch * m * n * k, batch * operands, time.total()});
@@ -84,7 +84,7 @@ void add_experts(Points& points, const Case& c, double tokens, Precision layers,
 std::vector<OperatorPoint> operator_points(const Case& c) {
   const Model& m = c.model;
   const double tokens = static_cast<double>(c.plan.micro_batch * c.train.seq_len) / c.plan.cp;
-  const Precision layers = c.train.precision, rest = layers == Precision::fp8 ? Precision::bf16 : layers;
+  const Precision layers = c.train.precision, rest = unquantised(layers);
   Points points(c);
   const LayerProjections p = layer_projections(m, c.plan.tp);
   if (m.mla) {

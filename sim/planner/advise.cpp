@@ -254,8 +254,7 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
     return false;
   });
   add("fp8", message("fp8 for linear layers"), [](Case& c) {
-    if (c.train.precision == Precision::fp8 || !c.cluster.gpu.dense(Precision::fp8) || c.train.peft.active())
-      return false;
+    if (is_quantised(c.train.precision) || !c.cluster.gpu.dense(Precision::fp8) || c.train.peft.active()) return false;
     c.train.precision = Precision::fp8;
     return true;
   });

@@ -24,7 +24,8 @@ Case with(const std::string& model, const std::string& gpu, const std::string& m
 
 TEST_CASE("no operator is faster than the GPU") {
   for (const char* model : {"llama-2-7b", "gpt-3-1.3b", "deepseek-v2-lite", "mixtral-8x7b"}) {
-    for (const auto& [gpu, precision] : {std::pair("a100-sxm4-80gb", "bf16"), std::pair("h100-sxm5-80gb", "fp8")}) {
+    for (const auto& [gpu, precision] : {std::pair("a100-sxm4-80gb", "bf16"), std::pair("h100-sxm5-80gb", "fp8"),
+                                         std::pair("b200-sxm-180gb", "nvfp4")}) {
       CAPTURE(model);
       CAPTURE(gpu);
       const Case c = with(model, gpu, std::string("attention: flash2, precision: ") + precision);
