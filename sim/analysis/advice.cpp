@@ -9,7 +9,8 @@ namespace foretrain {
 namespace {
 
 CaseReport simulate_plain(const Case& subject, const Environment& environment) {
-  return simulate_case(subject, environment, {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
+  return simulate_case(subject, environment,
+                       {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
 }
 
 // Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first.

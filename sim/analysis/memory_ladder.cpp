@@ -99,7 +99,8 @@ LadderRow serving_row(const Ladder& ladder, Message how, const char* format) {
 // What must fit of each part: activations, working set and logits with the gaps between them.
 LadderRow training_row(const TrainingRow& how, const Case& subject, const Environment& environment) {
   const CaseReport report =
-      simulate_case(subject, environment, {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
+      simulate_case(subject, environment,
+                    {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
   const StagePeak& peak = report.memory[report.fullest];
   LadderRow row{.use = how.use, .how = how.how, .gpus = subject.plan.gpus()};
   Bytes named;

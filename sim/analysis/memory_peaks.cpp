@@ -21,8 +21,8 @@ class MemoryWalk {
         peak_(memory.always),
         has_gradients_(memory.chunks.size(), false) {}
 
-  // Called with what is held whenever that may have changed: when a pass begins, when the one before the visited task has
-  // ended, or when the visited task ends.
+  // Called with what is held whenever that may have changed: when a pass begins, when the one before the visited task
+  // has ended, or when the visited task ends.
   enum class When { pass_begins, pass_ended, task_ends };
   using Observer = std::function<void(const MemoryParts& now, When when)>;
   void observe(Observer observer) { observer_ = std::move(observer); }

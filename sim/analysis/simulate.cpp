@@ -54,8 +54,8 @@ Simulated simulate_step(const Case& subject, const Environment& environment, con
                     micro_batches(subject.plan, subject.train), subject.model.layers));
   }
   const Cluster cluster(subject.cluster, environment.link_rates);
-  Step step = build_step(subject, cluster, environment.collectives,
-                         {options.folding, environment.hosts, options.with_pieces});
+  Step step =
+      build_step(subject, cluster, environment.collectives, {options.folding, environment.hosts, options.with_pieces});
   auto outcome = engine::simulate(step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(step, *deadlock);
   return {std::move(step), std::get<engine::Schedule>(std::move(outcome))};
@@ -87,8 +87,8 @@ void add_warnings(CaseReport& report) {
   if (report.fits && fullest.needed.value > kTight * report.capacity.value) {
     report.warnings.push_back(
         message("memory is within {} % of capacity: the allocator may free and allocate every step, which "
-                    "measured runs pay with 1.2 to 2.2 times the step time",
-                    fmt::format("{:.0f}", 100.0 * (1.0 - fullest.needed / report.capacity))));
+                "measured runs pay with 1.2 to 2.2 times the step time",
+                fmt::format("{:.0f}", 100.0 * (1.0 - fullest.needed / report.capacity))));
   }
   for (const Gpu* gpu : report.subject.cluster.unlike_gpus()) {
     if (gpu->achieved.inherited_from.empty()) continue;

@@ -23,7 +23,7 @@ struct StepFactors {
   };
   // Of a GPU: sustained clocks under the power of a whole step against those of a kernel loop.
   struct OfGpu {
-    double matmul_16 = 1.0, matmul_8 = 1.0;  // matrix rate in fp16 and bf16, and in fp8
+    double matmul_16 = 1.0, matmul_8 = 1.0;                                  // matrix rate in fp16 and bf16, and in fp8
     std::array<double, kAttentionKernels> attention = {1.0, 1.0, 1.0, 1.0};  // of each flash kernel; unused: standard
   };
   std::map<std::string, OfSoftware> software;

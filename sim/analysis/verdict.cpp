@@ -133,9 +133,9 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
     const CaseReport& only = reports.front();
     Verdict verdict = judge_group(scenario.ask, {&only}, likelihood);
     if (only.fits) {
-      verdict.because = message("{} takes {} s a step ({} % MFU): it spends {}", only.name,
-                                fmt::format("{:.4g}", only.step_time.seconds()), fmt::format("{:.1f}", 100 * only.mfu),
-                                spends(only));
+      verdict.because =
+          message("{} takes {} s a step ({} % MFU): it spends {}", only.name,
+                  fmt::format("{:.4g}", only.step_time.seconds()), fmt::format("{:.1f}", 100 * only.mfu), spends(only));
     }
     return verdict;
   }

@@ -32,8 +32,7 @@ std::string to_string(const Diagnostic& d) {
   const char* suffix = d.severity == Severity::unsupported ? " is not simulated yet; leave it out" : "";
   if (!d.position.file) return fmt::format("{}: {}{}", word, message, suffix);
   if (d.position.line == 0) return fmt::format("{}: {}: {}{}", *d.position.file, word, message, suffix);
-  return fmt::format("{}:{}:{}: {}: {}{}", *d.position.file, d.position.line, d.position.column, word, message,
-                     suffix);
+  return fmt::format("{}:{}:{}: {}: {}{}", *d.position.file, d.position.line, d.position.column, word, message, suffix);
 }
 
 namespace {

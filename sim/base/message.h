@@ -52,13 +52,12 @@ template <class T>
 using Printed = std::string;
 }  // namespace detail
 
-// message("{} of {} GPUs", 3, name): the pattern's places are counted by the compiler. Figures are formatted before they
-// come here, if plain `{}` is not how they should look.
+// message("{} of {} GPUs", 3, name): the pattern's places are counted by the compiler. Figures are formatted before
+// they come here, if plain `{}` is not how they should look.
 template <class... Arguments>
 Message message(fmt::format_string<detail::Printed<Arguments>...> pattern, Arguments&&... arguments) {
   const fmt::string_view text = pattern;
-  return Message(std::string_view(text.data(), text.size()),
-                 {detail::argument(std::forward<Arguments>(arguments))...});
+  return Message(std::string_view(text.data(), text.size()), {detail::argument(std::forward<Arguments>(arguments))...});
 }
 
 std::vector<std::string> english(const std::vector<Message>& messages);

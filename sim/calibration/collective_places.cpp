@@ -18,7 +18,8 @@ class Places {
   explicit Places(const CollectiveModel& model) : model_(model) {}
 
   void add(std::string name, double C::*member) {
-    list_.push_back({"collectives." + std::move(name), [member](CollectiveModel& m) -> double& { return m.constants.*member; }});
+    list_.push_back(
+        {"collectives." + std::move(name), [member](CollectiveModel& m) -> double& { return m.constants.*member; }});
   }
   void add(std::string name, Bytes C::*member, double unit) {
     list_.push_back({"collectives." + std::move(name),
@@ -28,7 +29,8 @@ class Places {
     list_.push_back({"links." + std::move(name), [member](CollectiveModel& m) -> double& { return m.rates.*member; }});
   }
   void add(const std::string& name, ByGeneration C::*member) {
-    by_generation("collectives." + name, 1.0, [member](CollectiveModel& m) -> ByGeneration& { return m.constants.*member; });
+    by_generation("collectives." + name, 1.0,
+                  [member](CollectiveModel& m) -> ByGeneration& { return m.constants.*member; });
   }
   void add(const std::string& name, ByGeneration R::*member, double unit) {
     by_generation("links." + name, unit, [member](CollectiveModel& m) -> ByGeneration& { return m.rates.*member; });
@@ -46,12 +48,13 @@ class Places {
   std::vector<CollectivePlace> take() { return std::move(list_); }
 
  private:
-  void by_generation(const std::string& name, double unit, const std::function<ByGeneration&(CollectiveModel&)>& values) {
+  void by_generation(const std::string& name, double unit,
+                     const std::function<ByGeneration&(CollectiveModel&)>& values) {
     CollectiveModel copy = model_;
     for (int g = 0; g < kGenerations; ++g) {
       if (values(copy).own(g) == nullptr) continue;
-      list_.push_back(
-          {fmt::format("{}.gen{}", name, g), [values, g](CollectiveModel& m) -> double& { return *values(m).own(g); }, unit});
+      list_.push_back({fmt::format("{}.gen{}", name, g),
+                       [values, g](CollectiveModel& m) -> double& { return *values(m).own(g); }, unit});
     }
   }
 

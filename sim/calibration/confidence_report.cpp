@@ -78,7 +78,7 @@ void add_error_bar(CaseReport& report, const ErrorBars& bars) {
   bar.nearest = nearest_run(*neighbours, bars.residuals);
   bar.confidence = confidence_of(range, neighbours->nearest_distance, bars.model, !missing.empty());
   const Message nearest = message("the nearest is {} ({} x {}, {})", bar.nearest.name, bar.nearest.gpus,
-                                          bar.nearest.gpu, bar.nearest.software);
+                                  bar.nearest.gpu, bar.nearest.software);
   if (!missing.empty()) {
     report.warnings.push_back(
         message("outside of what was validated: no measured run {}; {}", fmt::join(missing, ", none "), nearest));

@@ -64,7 +64,8 @@ struct Measurements {
 };
 
 // Reads every .csv and .yaml of the folders (or single files), in the order of their names; rules.yaml and
-// constants.yaml are no files of measurements. Reports everything that is wrong, each with file:line:column; the result then holds the good rows.
+// constants.yaml are no files of measurements. Reports everything that is wrong, each with file:line:column; the result
+// then holds the good rows.
 Measurements load_measurements(std::span<const std::string> paths, const DataFolder& data, Diagnostics& diagnostics);
 
 // A CSV file as the tree that the same measurements in YAML have: {key: value, ..., rows: [{column: cell, ...}, ...]}.

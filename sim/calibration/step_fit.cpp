@@ -85,7 +85,8 @@ std::vector<FittedFactor> factors_of(const std::vector<StepObservation>& observa
 double log_ratio(const StepObservation& o, Environment environment, const StepFactors& factors) {
   environment.factors = factors;
   const CaseReport report =
-      simulate_case(o.subject, environment, {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
+      simulate_case(o.subject, environment,
+                    {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
   return std::log(report.step_time.seconds() / o.measured_s);
 }
 

@@ -80,7 +80,8 @@ struct JudgedClaim {
 
 // Judges all claims of the files, which must outlive the result; simulates on up to `threads` threads. The verdict
 // follows from the figures alone. A metric that does not exist and a case out of all proportion (std::overflow_error,
-// std::domain_error, std::bad_alloc) are errors in `diagnostics`; what else `simulate` throws becomes the claim's failure.
+// std::domain_error, std::bad_alloc) are errors in `diagnostics`; what else `simulate` throws becomes the claim's
+// failure.
 using SimulateFigures = std::function<Figures(const Case&)>;
 std::vector<JudgedClaim> judge_claims(std::span<const ClaimFile> files, const SimulateFigures& simulate, int threads,
                                       Diagnostics& diagnostics);

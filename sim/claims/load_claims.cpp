@@ -66,7 +66,7 @@ void check_case_names(const Claim& claim, Diagnostics& diagnostics) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!used[i]) {
       diagnostics.warning(claim.position, message("no check of claim {} looks at its case {}",
-                                                      config::in_quotes(claim.id), config::in_quotes(names[i])));
+                                                  config::in_quotes(claim.id), config::in_quotes(names[i])));
     }
   }
 }

@@ -47,10 +47,10 @@ int act(int argc, char** argv) {
   program.footer(kExamples);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program),      plan_command(program),      scale_command(program),       rent_command(program),
-      explain_command(program),  diagnose_command(program),  advise_command(program),      memory_command(program),
-      init_command(program),     import_command(program),    schema_command(program),      catalog_command(program),
-      lesson_command(program),   validate_command(program),  calibrate_command(program),   check_claims_command(program)};
+      run_command(program),     plan_command(program),     scale_command(program),     rent_command(program),
+      explain_command(program), diagnose_command(program), advise_command(program),    memory_command(program),
+      init_command(program),    import_command(program),   schema_command(program),    catalog_command(program),
+      lesson_command(program),  validate_command(program), calibrate_command(program), check_claims_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

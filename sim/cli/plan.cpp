@@ -137,8 +137,7 @@ int plan(const PlanOptions& options) {
     search.progress = [&line](const SearchProgress& at) { show_progress(line, at); };
     search.with_elasticity = !options.json.empty() || !options.html.empty();
     search.own = question.own ? &*question.own : nullptr;
-    if (auto answer = find_plans(question.subject, environment, search, refused))
-      answers.push_back(std::move(*answer));
+    if (auto answer = find_plans(question.subject, environment, search, refused)) answers.push_back(std::move(*answer));
   }
   print(refused);
   if (refused.has_errors()) return kBadInput;

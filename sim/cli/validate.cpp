@@ -54,17 +54,19 @@ int validate_files(const ValidateOptions& options) {
   print(diagnostics, options.quiet);
   if (!environment || !flags || !peers) return kBadInput;
 
-  const Simulate simulate = [&](const Case& c) { return simulate_case(c, *environment, {.with_advice = false, .with_elasticity = false}); };
+  const Simulate simulate = [&](const Case& c) {
+    return simulate_case(c, *environment, {.with_advice = false, .with_elasticity = false});
+  };
   const Validation validation = validate(*files, simulate, threads_of(options));
-  const int delivered =
-      deliver(options, [&] { return report::validation_table(validation, standard_output(options), options.every_case); },
-              {{options.json, [&] { return report::validation_json(validation); }},
-               {options.csv, [&] { return report::validation_csv(validation); }},
-               {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},
-               {options.markdown, [&] {
-                  const ErrorBars bars = error_bars_of(*files, validation, *flags);
-                  return accuracy_markdown({*files, validation, *flags, bars, *peers, left_out});
-                }}});
+  const int delivered = deliver(
+      options, [&] { return report::validation_table(validation, standard_output(options), options.every_case); },
+      {{options.json, [&] { return report::validation_json(validation); }},
+       {options.csv, [&] { return report::validation_csv(validation); }},
+       {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},
+       {options.markdown, [&] {
+          const ErrorBars bars = error_bars_of(*files, validation, *flags);
+          return accuracy_markdown({*files, validation, *flags, bars, *peers, left_out});
+        }}});
   for (const Comparison& c : validation.cases) {
     if (!c.failure.empty()) fmt::print(stderr, "foretrain: internal error in {}: {}\n", c.name, c.failure);
   }

@@ -74,7 +74,8 @@ KernelTime flash_attention_time(const Gpu& gpu, Precision precision, AttentionKe
   const double work = shape.causal ? 0.5 * square * left * (1.0 + rates.prologue / reach) : square;
   // The longest block, one row of queries over all keys on one SM: it rules when there are few heads.
   const double query_rows = data_centre_blackwell(gpu) ? 256.0 : 128.0;
-  const double longest = 4.0 * query_rows * std::min(seq, reach + query_rows) * head_dim * products * std::max(1, gpu.sm_count);
+  const double longest =
+      4.0 * query_rows * std::min(seq, reach + query_rows) * head_dim * products * std::max(1, gpu.sm_count);
   const double p = forward ? 1.5 : 2.0, weight = forward ? 1.0 : 0.5;
   const double compute = std::pow(std::pow(work, p) + std::pow(weight * longest, p), 1.0 / p) / flops_per_second;
 

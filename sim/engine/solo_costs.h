@@ -9,8 +9,8 @@ namespace foretrain::engine {
 
 // What work of one cost does when nothing runs beside it. No rate can ever be higher.
 struct SoloCost {
-  double rate = 0.0;     // min(rate_cap, capacity / per_unit over its resources), work units per second
-  ResourceId bound;      // the resource that gives that minimum, or invalid if the rate cap does
+  double rate = 0.0;            // min(rate_cap, capacity / per_unit over its resources), work units per second
+  ResourceId bound;             // the resource that gives that minimum, or invalid if the rate cap does
   double share_per_unit = 0.0;  // share = rate * share_per_unit
 };
 

@@ -29,7 +29,8 @@ struct Cost {
   Time latency;
   double work = 0.0;      // >= 0; 0 is a synchronisation point that takes `latency`
   double rate_cap = 1.0;  // > 0, may be infinite if some resource bounds the rate
-  // How tasks that meet on a resource are compared: equal shares are fair, share = rate * share_per_unit (see FairShareSolver).
+  // How tasks that meet on a resource are compared: equal shares are fair, share = rate * share_per_unit (see
+  // FairShareSolver).
   double share_per_unit = 0.0;
   std::uint32_t first_use = 0;
   std::uint32_t use_count = 0;
@@ -47,9 +48,10 @@ class TaskGraph {
   ResourceId add_resource(double capacity);
   StreamId add_stream();
   // Uses of the same resource are added up; a use of 0 is dropped. Uses are kept in order of resource.
-  // `share_per_unit` > 0 weighs a unit of this work against others' (for a transfer of which each flow sends a byte a unit:
-  // 1); without it the largest of its uses does.
-  CostId add_cost(Time latency, double work, double rate_cap, std::span<const ResourceUse> uses, double share_per_unit = 0.0);
+  // `share_per_unit` > 0 weighs a unit of this work against others' (for a transfer of which each flow sends a byte a
+  // unit: 1); without it the largest of its uses does.
+  CostId add_cost(Time latency, double work, double rate_cap, std::span<const ResourceUse> uses,
+                  double share_per_unit = 0.0);
   TaskId add_task(CostId cost);
   // Puts a task at the end of a stream's issue order. A task that is put twice on one stream waits for itself.
   void enqueue(StreamId stream, TaskId task);

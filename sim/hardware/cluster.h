@@ -115,7 +115,6 @@ class Cluster {
   const NodeGraph& graph(int node) const;
 
  private:
-
   ClusterDescription description_;
   std::shared_ptr<const NodeGraph> node_;  // most nodes
   // Nodes with GPUs of another kind, sorted: their links are numbered alike, their rates differ.

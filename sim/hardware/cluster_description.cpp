@@ -273,9 +273,8 @@ void read_host(Reading& read) {
   if (!host.board && !cluster.gpu.p2p_over_pcie) read.assume(message("host.board is taken as desktop"));
   if (!generation) read.assume(message("host.pcie is taken as gen{}", host.pcie_generation));
   if (!dram_rate) {
-    read.assume(
-        message("host.dram_gbps is taken as {}",
-                fmt::format("{:.1f}", host.dram_bandwidth_per_socket.value / kGiga * host.sockets)));
+    read.assume(message("host.dram_gbps is taken as {}",
+                        fmt::format("{:.1f}", host.dram_bandwidth_per_socket.value / kGiga * host.sockets)));
   }
 }
 
@@ -287,11 +286,11 @@ void read_power_limit(Reading& read) {
   if (!watts) return;
   cluster.power_limit_watts = *watts;
   if (*watts < 0.5 * cluster.gpu.tdp_watts) {
-    read.diagnostics.warning(read.map.position_of("power_limit_w"),
-                             message("{} W is less than half of the {} W of {}; the effect of power limits "
-                                         "was measured from 55 to 90 %",
-                                         fmt::format("{:.0f}", *watts), fmt::format("{:.0f}", cluster.gpu.tdp_watts),
-                                     cluster.gpu.name));
+    read.diagnostics.warning(
+        read.map.position_of("power_limit_w"),
+        message("{} W is less than half of the {} W of {}; the effect of power limits "
+                "was measured from 55 to 90 %",
+                fmt::format("{:.0f}", *watts), fmt::format("{:.0f}", cluster.gpu.tdp_watts), cluster.gpu.name));
   }
 }
 

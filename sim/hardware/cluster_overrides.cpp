@@ -191,8 +191,9 @@ void read_list(ClusterReading& read, OddGpus& odd) {
   }
   for (const Node& entry : list->sequence()) {
     if (!entry.is_map()) {
-      read.diagnostics.error(entry.position, "an entry of cluster.overrides must be a map {node, index, gpu, "
-                                             "power_limit_w, factor} or {link, node, index, factor}");
+      read.diagnostics.error(entry.position,
+                             "an entry of cluster.overrides must be a map {node, index, gpu, "
+                             "power_limit_w, factor} or {link, node, index, factor}");
       continue;
     }
     MapReader map(entry, read.diagnostics, "cluster.overrides");

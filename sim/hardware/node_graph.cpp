@@ -113,8 +113,8 @@ NodeGraph::Routing::Routing(const ClusterDescription& described, const NodeRates
 
 std::size_t NodeGraph::Routing::home_of(std::size_t gpu) const {
   const auto hops = [&](NodePlaces::Vertex dram) { return from_gpu[gpu].to(dram).size(); };
-  const auto nearest = std::min_element(places.drams.begin(), places.drams.end(),
-                                        [&](auto a, auto b) { return hops(a) < hops(b); });
+  const auto nearest =
+      std::min_element(places.drams.begin(), places.drams.end(), [&](auto a, auto b) { return hops(a) < hops(b); });
   return static_cast<std::size_t>(nearest - places.drams.begin());
 }
 

@@ -44,9 +44,9 @@ double Model::attended(std::int64_t seq, LayerKind kind) const {
 
 std::int64_t Model::attention_matrix_parameters() const {
   if (!mla) return hidden * (query_width() + 2 * kv_width()) + query_width() * hidden;
-  const std::int64_t queries =
-      mla->q_lora > 0 ? mla->q_lora * (hidden + query_width()) : hidden * query_width();
-  const std::int64_t keys_values = hidden * (mla->kv_lora + mla->qk_rope) + mla->kv_lora * heads * (mla->qk_nope + mla->v);
+  const std::int64_t queries = mla->q_lora > 0 ? mla->q_lora * (hidden + query_width()) : hidden * query_width();
+  const std::int64_t keys_values =
+      hidden * (mla->kv_lora + mla->qk_rope) + mla->kv_lora * heads * (mla->qk_nope + mla->v);
   return queries + keys_values + value_width() * hidden;
 }
 
@@ -59,9 +59,9 @@ std::int64_t Model::shared_expert_parameters() const { return (gated ? 3 : 2) * 
 std::int64_t Model::router_parameters() const { return hidden * experts; }
 
 std::int64_t Model::layer_parameters(LayerKind kind) const {
-  const std::int64_t mlp =
-      kind.experts ? experts * expert_matrix_parameters() + shared_expert_parameters() + router_parameters()
-                   : mlp_matrix_parameters();
+  const std::int64_t mlp = kind.experts
+                               ? experts * expert_matrix_parameters() + shared_expert_parameters() + router_parameters()
+                               : mlp_matrix_parameters();
   // A prediction module: the projection of two hidden vectors to one, a norm of each and one behind the layer.
   const std::int64_t prediction = kind.predictor ? 2 * hidden * hidden + 3 * norm_parameters(*this) : 0;
   return attention_matrix_parameters() + mlp + qkv_biases(*this) + other_biases(*this, kind) + attention_norms(*this) +

@@ -65,9 +65,9 @@ struct Model {
   std::int64_t first_dense_layers = 0;
 
   std::optional<LatentAttention> mla = {};  // head_dim is then qk_nope + qk_rope, and kv_heads equals heads
-  std::int64_t mtp = 0;                // multi-token-prediction modules behind the last layer (DeepSeek-V3)
-  std::int64_t window = 0;             // keys a token sees in windowed layers, itself included; 0 = all
-  std::int64_t window_every = 1;       // every so-many-th layer is windowed, the first of each group
+  std::int64_t mtp = 0;                     // multi-token-prediction modules behind the last layer (DeepSeek-V3)
+  std::int64_t window = 0;                  // keys a token sees in windowed layers, itself included; 0 = all
+  std::int64_t window_every = 1;            // every so-many-th layer is windowed, the first of each group
 
   std::int64_t query_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
@@ -80,25 +80,27 @@ struct Model {
   double attended(std::int64_t seq, LayerKind kind) const;
 
   // Parameters, counted exactly. N = sum of layers + embedding + final norm + (untied) head + prediction modules.
-  std::int64_t attention_matrix_parameters() const;  // Q, K, V and output projection weights of one layer
-  std::int64_t mlp_matrix_parameters() const;        // of one dense layer
-  std::int64_t expert_matrix_parameters() const;     // of one expert
-  std::int64_t shared_expert_parameters() const;     // of one layer
-  std::int64_t router_parameters() const;            // of one layer
+  std::int64_t attention_matrix_parameters() const;          // Q, K, V and output projection weights of one layer
+  std::int64_t mlp_matrix_parameters() const;                // of one dense layer
+  std::int64_t expert_matrix_parameters() const;             // of one expert
+  std::int64_t shared_expert_parameters() const;             // of one layer
+  std::int64_t router_parameters() const;                    // of one layer
   std::int64_t layer_parameters(LayerKind kind = {}) const;  // matrices, biases and norms of one layer
   std::int64_t predictor_parameters() const;  // of one multi-token-prediction module, its embedding and head shared
   std::int64_t active_parameters() const;     // those that one token meets: top_k of the experts; without predictors
-  std::int64_t embedding_parameters() const;         // token table, learned positions, norm of the embedding
-  std::int64_t head_parameters() const;              // LM head matrix: V * h whether or not it is tied
+  std::int64_t embedding_parameters() const;  // token table, learned positions, norm of the embedding
+  std::int64_t head_parameters() const;       // LM head matrix: V * h whether or not it is tied
   std::int64_t final_norm_parameters() const;
   std::int64_t parameters() const;
 };
 
 // Reads `model` of a scenario:
 // - a name or alias of configs/models. An alias that is only a size ("7b") is noted as an assumption;
-// - a path of a model file, ending in .yaml or .yml, or of a config.json of Hugging Face, relative to the file that names it;
+// - a path of a model file, ending in .yaml or .yml, or of a config.json of Hugging Face, relative to the file that
+// names it;
 // - a map (keys: configs/models/README.md), or {hf: config.json or its folder} with keys that win over it.
-// Features whose physics is not built (encoders) are refused by name, all of them at once. A count that is more than 5 % away from a given params_b is a warning. nullopt if anything is wrong.
+// Features whose physics is not built (encoders) are refused by name, all of them at once. A count that is more than 5
+// % away from a given params_b is a warning. nullopt if anything is wrong.
 std::optional<Model> read_model(const config::Node& node, const std::string& models_folder, Diagnostics& diagnostics);
 
 }  // namespace foretrain

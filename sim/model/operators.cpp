@@ -47,9 +47,9 @@ std::int64_t stored_vocabulary(const Model& model, int tp, bool padded) {
 ForwardFlops forward_flops(const Model& m, double tokens, std::int64_t seq) {
   double matrices = 0, attended = 0;
   auto add = [&](LayerKind kind) {
-    const std::int64_t mlp = kind.experts ? m.top_k * m.expert_matrix_parameters() + m.shared_expert_parameters() +
-                                                m.router_parameters()
-                                          : m.mlp_matrix_parameters();
+    const std::int64_t mlp =
+        kind.experts ? m.top_k * m.expert_matrix_parameters() + m.shared_expert_parameters() + m.router_parameters()
+                     : m.mlp_matrix_parameters();
     const std::int64_t prediction = kind.predictor ? 2 * m.hidden * m.hidden : 0;
     matrices += static_cast<double>(m.attention_matrix_parameters() + mlp + prediction);
     attended += m.attended(seq, kind);

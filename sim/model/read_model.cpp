@@ -68,7 +68,8 @@ void read_latent_attention(MapReader& reader, Model& model, Diagnostics& diagnos
   latent.v = map.required_integer("v", kLatent);
   map.finish();
   for (const char* key : {"head_dim", "kv_heads"}) {
-    if (reader.has(key) && reader.integer(key, kHeads) != (key[0] == 'k' ? model.heads : latent.qk_nope + latent.qk_rope))
+    if (reader.has(key) &&
+        reader.integer(key, kHeads) != (key[0] == 'k' ? model.heads : latent.qk_nope + latent.qk_rope))
       reader.error(key, fmt::format("{} follows from mla and heads; leave it out", key));
   }
   model.kv_heads = model.heads;
@@ -127,10 +128,10 @@ void read_attention(MapReader& reader, Model& model, bool insist, Diagnostics& d
 }
 
 void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics) {
-  const auto largest = static_cast<double>(
-      std::max(model.layer_parameters(), model.layer_parameters({.experts = model.experts > 0})));
-  const double count = static_cast<double>(model.layers + model.mtp) * largest +
-                       2.0 * static_cast<double>(model.head_parameters());
+  const auto largest =
+      static_cast<double>(std::max(model.layer_parameters(), model.layer_parameters({.experts = model.experts > 0})));
+  const double count =
+      static_cast<double>(model.layers + model.mtp) * largest + 2.0 * static_cast<double>(model.head_parameters());
   if (count > kMostParameters) {
     diagnostics.error(reader.position(), fmt::format("this model has about {:.1e} parameters; the most that can be "
                                                      "simulated is {:.0e}",
@@ -143,8 +144,8 @@ void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics
   if (std::abs(counted / *published - 1.0) > 0.05) {
     diagnostics.warning(reader.position_of("params_b"),
                         message("params_b says {} billion parameters, but these dimensions give {}; check "
-                                    "layers, hidden, ffn, gated, kv_heads, vocab and tied_embeddings",
-                                    fmt::format("{:.4g}", *published), fmt::format("{:.4g}", counted)));
+                                "layers, hidden, ffn, gated, kv_heads, vocab and tied_embeddings",
+                                fmt::format("{:.4g}", *published), fmt::format("{:.4g}", counted)));
   }
 }
 

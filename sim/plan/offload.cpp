@@ -91,8 +91,8 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
                       software.name));
   }
   if (can.together && asked.params != Place::gpu && asked.optimizer == Place::gpu) {
-    diagnostics.note(at, message("{} moves the optimizer with the weights: offload is taken as optimizer+params",
-                                     software.name));
+    diagnostics.note(
+        at, message("{} moves the optimizer with the weights: offload is taken as optimizer+params", software.name));
     offload.optimizer = asked.params;
   }
   offload.params = asked.params;
@@ -107,8 +107,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   }
   if (offload.params != Place::gpu && zero < 3 && data_ranks > 1) {
     // What DeepSpeed does with offload_param below stage 3 (its documentation: valid only with stage 3).
-    diagnostics.warning(at,
-                        message("weights are whole on every GPU with zero: {} and stay there; offloading params "
+    diagnostics.warning(at, message("weights are whole on every GPU with zero: {} and stay there; offloading params "
                                     "needs zero: 3",
                                     zero));
     offload.params = Place::gpu;
@@ -138,8 +137,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
     error("plan.offload: gradients go to the host with the optimizer; legal: add optimizer: cpu");
   }
   if (to_nvme && !(cluster.host.nvme_read && cluster.host.nvme_write)) {
-    diagnostics.note(at,
-                     message("host.nvme_read_gbps and nvme_write_gbps are taken as {} and {}, one drive",
+    diagnostics.note(at, message("host.nvme_read_gbps and nvme_write_gbps are taken as {} and {}, one drive",
                                  fmt::format("{:.1f}", kOneDriveReads.value / kGiga),
                                  fmt::format("{:.1f}", kOneDriveWrites.value / kGiga)));
   }

@@ -194,7 +194,7 @@ void warn_about_placement(const Question& q, const Plan& plan) {
   }
   if (span <= q.cluster.gpus_per_node && q.cluster.gpus_per_node % span == 0) return;
   q.warning("tp", message("tp={} reaches over nodes of {} GPUs: its collectives cross the network", plan.tp,
-                              q.cluster.gpus_per_node));
+                          q.cluster.gpus_per_node));
 }
 
 }  // namespace foretrain

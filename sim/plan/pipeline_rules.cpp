@@ -96,8 +96,8 @@ void check_batch(const Question& q, const Plan& plan) {
                         even ? "" : " micro-batches", batch, batch / step, legal_micro_batches()));
   } else if (plan.schedule == PipelineSchedule::interleaved && batch / step % q.pp != 0) {
     q.warning("micro_batch", message("{} micro-batches are no multiple of pp={}: Megatron-LM refuses that for the "
-                                         "interleaved schedule; simulated in uneven groups, as PyTorch runs it",
-                                         batch / step, q.pp));
+                                     "interleaved schedule; simulated in uneven groups, as PyTorch runs it",
+                                     batch / step, q.pp));
   }
 }
 

@@ -12,7 +12,8 @@ void check_fp8_recipe(const Question& q, const Plan& plan) {
                                     "legal: precision: fp8, or no train.fp8",
                                     to_string(wanted)));
   } else if (q.train.fp8.gathers_parameters && plan.zero == 0) {
-    q.diagnostics.warning(q.train.fp8_position, message("parameter_gather has no effect with zero=0: no weights are gathered"));
+    q.diagnostics.warning(q.train.fp8_position,
+                          message("parameter_gather has no effect with zero=0: no weights are gathered"));
   }
 }
 
@@ -31,7 +32,7 @@ void check_precision(const Question& q, const Gpu& gpu) {
   } else {
     q.diagnostics.warning(q.train.precision_position,
                           message("{} has no {} tensor cores: products run at the fp32 rate; {} are fast there",
-                                      gpu.name, to_string(wanted), fmt::join(legal, ", ")));
+                                  gpu.name, to_string(wanted), fmt::join(legal, ", ")));
   }
 }
 
@@ -49,7 +50,7 @@ void check_attention(const Question& q, const Gpu& gpu) {
   } else if (!(gpu.achieved.flash[static_cast<std::size_t>(q.train.attention)].forward > 0)) {
     q.diagnostics.warning(q.train.attention_position,
                           message("attention {} is not known on {}: the nearest of {} stands in",
-                                      to_string(q.train.attention), gpu.name, fmt::join(legal, ", ")));
+                                  to_string(q.train.attention), gpu.name, fmt::join(legal, ", ")));
   }
 }
 

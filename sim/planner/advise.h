@@ -39,11 +39,11 @@ struct Advice {
   };
   struct Size {
     int gpus = 0;
-    std::optional<Answer> best;        // as described; absent if no plan fits
-    Bytes missing;                     // then: what the nearest plan lacks
-    std::vector<Message> changes;      // free changes that make it fit, where it does not as described
-    std::optional<Answer> changed;     // the best plan with them
-    Message why_not;                   // where no plan is legal
+    std::optional<Answer> best;     // as described; absent if no plan fits
+    Bytes missing;                  // then: what the nearest plan lacks
+    std::vector<Message> changes;   // free changes that make it fit, where it does not as described
+    std::optional<Answer> changed;  // the best plan with them
+    Message why_not;                // where no plan is legal
     const Answer* answer() const { return best ? &*best : changed ? &*changed : nullptr; }
 
     // What is free to try on it; looked for from the smallest size up to the one that is recommended.

@@ -39,7 +39,7 @@ struct RentCandidate {
 struct RentAnswer {
   // Simulated ones by hours and money, then those that are beaten, then the rest.
   std::vector<RentCandidate> candidates;
-  std::optional<std::size_t> best;  // the cheapest in time; with a budget alone, the fastest within it
+  std::optional<std::size_t> best;               // the cheapest in time; with a budget alone, the fastest within it
   std::optional<std::size_t> fastest, cheapest;  // of all that were simulated
   std::optional<std::size_t> if_halved;          // the best for half the deadline, or half the hours of the best
   double halved_deadline_hours = 0.0;

@@ -7,8 +7,8 @@
 
 namespace foretrain::report {
 
-// For people: one line a figure that rows speak of (`every`: or that they do not), the collectives, the constants. Names
-// of figures and constants are those of the files.
+// For people: one line a figure that rows speak of (`every`: or that they do not), the collectives, the constants.
+// Names of figures and constants are those of the files.
 std::string calibration_table(const Calibration& calibration, bool every, const Terminal& terminal);
 std::string calibration_csv(const Calibration& calibration);
 

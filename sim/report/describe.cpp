@@ -41,7 +41,8 @@ Message describe_gpus(const ClusterDescription& c) {
   }
   const Message all = joined(kinds, Message(std::string(" + ")));
   if (c.jitter.sigma > 0) {
-    return message("{}, speeds spread by {} % (seed {})", all, fmt::format("{:g}", 100 * c.jitter.sigma), c.jitter.seed);
+    return message("{}, speeds spread by {} % (seed {})", all, fmt::format("{:g}", 100 * c.jitter.sigma),
+                   c.jitter.seed);
   }
   return at_own_speed > 0 ? message("{}, {} of them at another speed", all, at_own_speed) : all;
 }
@@ -72,8 +73,7 @@ Message describe_training(const Train& t) {
   if (t.master_weights == MasterWeights::none) parts.push_back(message("no master weights"));
   if (t.peft.active()) {
     const Message adapters = message("{} of rank {}", to_string(t.peft.kind), t.peft.rank);
-    parts.push_back(t.peft.format == nullptr ? adapters
-                                             : message("{} over {} weights", adapters, t.peft.format->name));
+    parts.push_back(t.peft.format == nullptr ? adapters : message("{} over {} weights", adapters, t.peft.format->name));
   }
   if (t.loss.kind == Loss::Kind::chunked) parts.push_back(message("loss in {} parts", t.loss.chunks));
   if (t.loss.kind == Loss::Kind::fused) parts.push_back(message("loss without logits"));
@@ -128,16 +128,16 @@ Message describe_plan(const Case& c) {
     const std::string capacity = fmt::format("{:g}", p.expert_capacity);
     parts.push_back(p.expert_capacity > 0 ? message("{} with capacity {}", experts, capacity) : experts);
   }
-  parts.push_back(p.zero > 0 && p.shard_ranks() != p.data_ranks() ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
-                                                        : message("ZeRO {}", p.zero));
+  parts.push_back(p.zero > 0 && p.shard_ranks() != p.data_ranks()
+                      ? message("ZeRO {} over {} ranks", p.zero, p.shard_ranks())
+                      : message("ZeRO {}", p.zero));
   if (p.zeropp.weights) parts.push_back(message("weights gathered in int8"));
   if (p.zeropp.gradients) parts.push_back(message("gradients scattered in int4"));
   if (p.zeropp.secondary) parts.push_back(message("a second copy every {} ranks", p.zeropp.group));
   if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
   parts.push_back(message("recompute {}", describe_recompute(p.recompute)));
-  parts.push_back(p.micro_batch > 0
-                      ? message("micro-batch {} x {} a step", p.micro_batch, micro_batches(p, c.train))
-                      : message("micro-batch {}", p.micro_batch));
+  parts.push_back(p.micro_batch > 0 ? message("micro-batch {} x {} a step", p.micro_batch, micro_batches(p, c.train))
+                                    : message("micro-batch {}", p.micro_batch));
   return listed(parts);
 }
 

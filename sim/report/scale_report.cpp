@@ -33,8 +33,8 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
   for (const ScaledCase& c : cases) {
     const Message batch = weak ? message("the batch grows with the GPUs") : message("the same batch on all sizes");
     text += "\n" + words("{}: {}", styled(printable(c.name), Style::bold, terminal), batch) + "\n";
-    TextTable table({words("GPUs"), words("batch"), words("step time"), words("tokens/s"), words("per GPU"), words("MFU"),
-                     words("fits"), words("efficiency"), words("bent by")});
+    TextTable table({words("GPUs"), words("batch"), words("step time"), words("tokens/s"), words("per GPU"),
+                     words("MFU"), words("fits"), words("efficiency"), words("bent by")});
     table.align_left(8);
     std::string notes;
     for (const ScalePoint& point : c.points) {

@@ -63,9 +63,9 @@ void add_scaling(std::vector<std::string>& header, std::vector<std::vector<TextT
   header.push_back(words("scaling"));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const CaseReport& r = report.cases[i];
-    rows[i].push_back({r.scaling_efficiency
-                           ? words("{} % of {}", fmt::format("{:.0f}", 100 * *r.scaling_efficiency), r.scaling_baseline_gpus)
-                           : ""});
+    rows[i].push_back({r.scaling_efficiency ? words("{} % of {}", fmt::format("{:.0f}", 100 * *r.scaling_efficiency),
+                                                    r.scaling_baseline_gpus)
+                                            : ""});
   }
 }
 
@@ -97,10 +97,11 @@ std::string comparison(const RunReport& report, const Terminal& terminal) {
   std::string text = table.text(terminal);
   if (scaling) {
     text +=
-        styled(wrapped(
-                   words("scaling: speed per GPU against the fewest GPUs (the number after 'of') on which the plan fits"),
-                   terminal.width, 2),
-               Style::faint, terminal) +
+        styled(
+            wrapped(
+                words("scaling: speed per GPU against the fewest GPUs (the number after 'of') on which the plan fits"),
+                terminal.width, 2),
+            Style::faint, terminal) +
         "\n";
   }
   return text;
@@ -128,9 +129,10 @@ void add_offload_waits(ByCase& by_case, const RunReport& report, const Words& wo
       return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[wait]) / exact_seconds(r.step_time);
     };
     if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
-    by_case.figures.push_back(figure(report, "  " + words(spoken(wait)), std::string(to_string(wait)), [&](const CaseReport& r) {
-      return Cell{percent(share(r)), share(r)};
-    }));
+    by_case.figures.push_back(
+        figure(report, "  " + words(spoken(wait)), std::string(to_string(wait)), [&](const CaseReport& r) {
+          return Cell{percent(share(r)), share(r)};
+        }));
   }
 }
 
@@ -143,9 +145,10 @@ std::string time_spent(const RunReport& report, const Terminal& terminal) {
       return r.step_time.ps == 0 ? 0.0 : exact_seconds(r.breakdown[cause]) / exact_seconds(r.step_time);
     };
     if (!any_case(report, [&](const CaseReport& r) { return share(r) >= 0.0005; })) continue;
-    by_case.figures.push_back(figure(report, terminal.words(in_words(cause)), std::string(to_string(cause)), [&](const CaseReport& r) {
-      return Cell{percent(share(r)), share(r)};
-    }));
+    by_case.figures.push_back(
+        figure(report, terminal.words(in_words(cause)), std::string(to_string(cause)), [&](const CaseReport& r) {
+          return Cell{percent(share(r)), share(r)};
+        }));
   }
   add_offload_waits(by_case, report, terminal.words);
   return by_case.text(terminal);
@@ -164,9 +167,11 @@ std::string host_memory_held(const RunReport& report, const Terminal& terminal) 
     }));
   };
   for (std::size_t i = 0; i < HostMemoryParts{}.named().size(); ++i) {
-    add("  " + words.term(HostMemoryParts{}.named()[i].first), [i](const CaseReport& r) { return r.host ? std::optional(r.host->parts.named()[i].second) : std::nullopt; });
+    add("  " + words.term(HostMemoryParts{}.named()[i].first),
+        [i](const CaseReport& r) { return r.host ? std::optional(r.host->parts.named()[i].second) : std::nullopt; });
   }
-  add(words("in all"), [](const CaseReport& r) { return r.host ? std::optional(r.host->parts.total()) : std::nullopt; });
+  add(words("in all"),
+      [](const CaseReport& r) { return r.host ? std::optional(r.host->parts.total()) : std::nullopt; });
   add(words("host memory"), [](const CaseReport& r) { return r.host ? r.host_capacity : std::nullopt; });
   add(words("on NVMe drives"), [](const CaseReport& r) { return r.host ? std::optional(r.host->nvme) : std::nullopt; });
   return by_case.text(terminal);
@@ -188,7 +193,8 @@ std::string memory_held(const RunReport& report, const Terminal& terminal) {
     const std::string name = words.term(MemoryParts{}.named()[i].first);
     add("  " + name, name, bytes);
   }
-  add(words("allocated (torch)"), words("allocated"), [&](const CaseReport& r) { return fullest(r).figures.allocated; });
+  add(words("allocated (torch)"), words("allocated"),
+      [&](const CaseReport& r) { return fullest(r).figures.allocated; });
   add(words("reserved (torch)"), words("reserved"), [&](const CaseReport& r) { return fullest(r).figures.reserved; });
   add(words("nvidia-smi shows"), words("nvidia-smi"), [&](const CaseReport& r) { return fullest(r).figures.device; });
   add(words("must fit"), words("must fit"), [&](const CaseReport& r) { return fullest(r).needed; });
@@ -196,8 +202,6 @@ std::string memory_held(const RunReport& report, const Terminal& terminal) {
   for (Cell& cell : by_case.figures.back().cells) cell.share = -1;
   return by_case.text(terminal);
 }
-
-
 
 std::string gains(const RunReport& report, const Terminal& terminal) {
   ByCase by_case{terminal.words("1 % faster shortens the step by"), names_of(report), {}};
@@ -230,12 +234,13 @@ std::string advice(const RunReport& report, const Terminal& terminal) {
   for (const CaseReport& r : report.cases) {
     if (r.fits) continue;
     const auto missing = [&](const Message& what) {
-      text += styled(wrapped(words("{} does not fit: {}", r.name, what), terminal.width, 2), Style::bad, terminal) + "\n";
+      text +=
+          styled(wrapped(words("{} does not fit: {}", r.name, what), terminal.width, 2), Style::bad, terminal) + "\n";
     };
     if (const Bytes gpu = missing_memory(r); gpu.value > 0 || r.host_fits()) {
-      missing(r.memory.size() > 1 ? message("{} GiB are missing on every GPU on pipeline stage {}", gib(gpu),
-                                            r.memory[r.fullest].stage)
-                                  : message("{} GiB are missing on every GPU", gib(gpu)));
+      missing(r.memory.size() > 1
+                  ? message("{} GiB are missing on every GPU on pipeline stage {}", gib(gpu), r.memory[r.fullest].stage)
+                  : message("{} GiB are missing on every GPU", gib(gpu)));
     }
     if (!r.host_fits()) missing(message("{} GiB of host memory are missing", gib(missing_host_memory(r))));
     if (r.changes.empty()) text += "  " + words("no small change of the plan makes it fit") + "\n";
@@ -258,7 +263,8 @@ std::string certainty(const RunReport& report, const Terminal& terminal) {
     if (!bar) continue;
     const ErrorBar::Nearest& nearest = bar->nearest;
     const std::string off = percent(std::abs(nearest.error));
-    const Message predicted = nearest.error < 0 ? message("predicted {} too fast", off) : message("predicted {} too slow", off);
+    const Message predicted =
+        nearest.error < 0 ? message("predicted {} too fast", off) : message("predicted {} too slow", off);
     const std::string range = words("{} to {} s", significant(bar->low_s, 3), significant(bar->high_s, 3));
     const std::string run = fmt::format("{} ({} x {}, {})", nearest.name, nearest.gpus, nearest.gpu, nearest.software);
     text += wrapped("  " + words("{}: {}, confidence {}; most alike is {}, {}", names[i], range,

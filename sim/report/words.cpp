@@ -47,8 +47,9 @@ void read(const std::string& path, std::map<std::string, std::string, std::less<
     if (!entry.value.is_scalar()) {
       diagnostics.error(entry.value.position, "a translation is text");
     } else if (!takes(entry.value.scalar(), places(entry.key))) {
-      diagnostics.error(entry.value.position, "the translation of " + config::in_quotes(entry.key) +
-                                                  " has other places than it; each {} once, or {0}, {1} ... in any order");
+      diagnostics.error(entry.value.position,
+                        "the translation of " + config::in_quotes(entry.key) +
+                            " has other places than it; each {} once, or {0}, {1} ... in any order");
     } else {
       catalogue.emplace(entry.key, entry.value.scalar());
     }

@@ -84,8 +84,8 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   result.train.global_batch = default_global_batch(result.plan);
   diagnostics.note(request.position,
                    message("train.global_batch is taken as {}: a micro-batch of {} on each of {} "
-                               "data-parallel ranks and {} pipeline stages",
-                               result.train.global_batch, result.plan.micro_batch, result.plan.dp, result.plan.pp));
+                           "data-parallel ranks and {} pipeline stages",
+                           result.train.global_batch, result.plan.micro_batch, result.plan.dp, result.plan.pp));
   return true;
 }
 
@@ -160,7 +160,8 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
       [&](const Node& pair, Diagnostics& d) -> std::optional<Software> {
         const Node &profile = pair.sequence()[0], &version = pair.sequence()[1];
         if (profile.is_scalar()) {
-          return load_software(data_.path + "/configs/software", profile.scalar(), profile.position, d, version.scalar());
+          return load_software(data_.path + "/configs/software", profile.scalar(), profile.position, d,
+                               version.scalar());
         }
         d.error(profile.position, "software must be the name of a framework profile");
         return std::nullopt;

@@ -18,9 +18,7 @@ using config::Node;
 class Shelf {
  public:
   Shelf(const OfferPlaces& places, Diagnostics& diagnostics)
-      : places_(places),
-        diagnostics_(diagnostics),
-        catalogue_(places.data.path + "/configs/offers", "offer file") {}
+      : places_(places), diagnostics_(diagnostics), catalogue_(places.data.path + "/configs/offers", "offer file") {}
 
   OfferFile everything() {
     OfferFile all;

@@ -19,8 +19,8 @@ struct Case {
   Software software;
   bool micro_batch_auto = false;         // the largest micro-batch that fits is still to be found
   std::optional<PlanRequest> open_plan;  // the plan is still to be found, and this much of it is fixed
-  std::vector<Message> assumptions;  // what was filled in on the user's behalf, a sentence each
-  std::vector<Message> warnings;     // what is legal but odd; also in the loader's diagnostics
+  std::vector<Message> assumptions;      // what was filled in on the user's behalf, a sentence each
+  std::vector<Message> warnings;         // what is legal but odd; also in the loader's diagnostics
   SourcePosition position;
 
   using Price = foretrain::Price;

@@ -124,7 +124,8 @@ Classes refine(std::span<const std::uint64_t> rank_colours, std::span<const Comm
     if (c.multiplicity++ == 0) c.representative = used[l];
   }
   for (std::size_t id = 0; id < used_index.size(); ++id) {
-    if (used_index[id] != LinkId::kInvalid) result.class_of_link.emplace_back(LinkId(id), class_of_link[used_index[id]]);
+    if (used_index[id] != LinkId::kInvalid)
+      result.class_of_link.emplace_back(LinkId(id), class_of_link[used_index[id]]);
   }
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const LinkLoad& load : groups[g].loads) {

@@ -45,7 +45,7 @@ struct Classes {
   };
   std::vector<RankClass> ranks;
   std::vector<GroupClass> groups;
-  std::vector<LinkClass> links;  // only links that carry something
+  std::vector<LinkClass> links;                                 // only links that carry something
   std::vector<std::pair<LinkId, std::uint32_t>> class_of_link;  // of those, in order of their ids
   std::vector<std::uint32_t> class_of_rank;
   std::vector<std::uint32_t> class_of_group;

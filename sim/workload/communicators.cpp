@@ -223,11 +223,10 @@ Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& 
 }  // namespace
 
 const char* to_string(Purpose purpose) {
-  constexpr std::array names = {"tensor",       "context",        "data",      "shard",     "replica",
-                                "local",        "across",         "expert",    "expert tensor", "expert data",
-                                "expert shard", "expert replica", "forward",   "backward",  "tie",
-                                "mirror",       "to host",        "from host", "host work", "nvme read",
-                                "nvme write"};
+  constexpr std::array names = {
+      "tensor", "context",       "data",        "shard",        "replica",        "local",     "across",
+      "expert", "expert tensor", "expert data", "expert shard", "expert replica", "forward",   "backward",
+      "tie",    "mirror",        "to host",     "from host",    "host work",      "nvme read", "nvme write"};
   return names[static_cast<std::size_t>(purpose)];
 }
 
@@ -380,9 +379,8 @@ Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) cons
     isolation.always = false;
     const bool own_data_traffic =
         (other.purpose == Purpose::data || other.purpose == Purpose::shard || other.purpose == Purpose::replica ||
-         other.purpose == Purpose::local || other.purpose == Purpose::across ||
-         other.purpose == Purpose::expert_data || other.purpose == Purpose::expert_shard ||
-         other.purpose == Purpose::expert_replica) &&
+         other.purpose == Purpose::local || other.purpose == Purpose::across || other.purpose == Purpose::expert_data ||
+         other.purpose == Purpose::expert_shard || other.purpose == Purpose::expert_replica) &&
         std::all_of(other.rank_classes.begin(), other.rank_classes.end(),
                     [&](std::uint32_t r) { return stages_[r] == stages_[rank_class]; });
     // Tied embeddings and mirrored chunks are reduced after the last pass, when no layer runs on either stage.

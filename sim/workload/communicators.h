@@ -105,7 +105,7 @@ class Communicators {
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;
   std::vector<FoldedLink> links_;
-  std::vector<std::uint32_t> folded_class_;  // per link class: into links_
+  std::vector<std::uint32_t> folded_class_;          // per link class: into links_
   std::vector<std::vector<std::uint32_t>> by_rank_;  // rank class -> communicators it takes part in
 };
 

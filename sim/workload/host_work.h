@@ -22,9 +22,9 @@ struct HostWork {
 // Of a case's framework and host. A rank has the framework's threads, or its even share of the cores.
 HostWork host_work(const Case& subject, const Cluster& cluster, const HostRates& rates);
 
-// Purposes from Purpose::to_host on, in units of a byte moved: the optimizer's are those of DRAM that its updates take, so
-// that what shares DRAM with copies shares it by bytes. How many units there are of an amount of bytes, or of parameters
-// to update; what one unit takes of links, cores and DRAM; and the most units a second.
+// Purposes from Purpose::to_host on, in units of a byte moved: the optimizer's are those of DRAM that its updates take,
+// so that what shares DRAM with copies shares it by bytes. How many units there are of an amount of bytes, or of
+// parameters to update; what one unit takes of links, cores and DRAM; and the most units a second.
 double host_units(Purpose purpose, double amount, const HostWork& host);
 std::vector<LinkLoad> host_loads(Purpose purpose, int rank, const Cluster& cluster, const HostWork& host);
 double host_rate(Purpose purpose, const HostWork& host);

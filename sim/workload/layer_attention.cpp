@@ -40,8 +40,7 @@ namespace {
 
 // Keys and values, or scattered their gradients, among the ranks that split the sequences. A ring passes parts on while
 // the attention works on what it has.
-LayerStep::GroupCollective key_value_exchange(const Case& c, const RankShape& s, Collective op,
-                                              Seconds core) {
+LayerStep::GroupCollective key_value_exchange(const Case& c, const RankShape& s, Collective op, Seconds core) {
   const auto heads = static_cast<double>(std::max<std::int64_t>(1, c.model.kv_heads / c.plan.tp));
   const double width = heads * static_cast<double>(c.model.head_dim + c.model.value_dim());
   const Bytes bytes{width * s.tokens * c.plan.cp * s.element};

@@ -28,7 +28,7 @@ struct LayerStep {
 // One pass over one block (a layer, the embedding, or head and loss) on one rank.
 struct BlockPass {
   std::vector<LayerStep> steps;
-  Seconds host;  // time the host needs to issue it; the pass cannot be shorter
+  Seconds host;   // time the host needs to issue it; the pass cannot be shorter
   Seconds stall;  // time the device waits for the host whatever else happens
   KernelTime compute() const;
 };

@@ -52,9 +52,9 @@ KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& 
   KernelList list;
   if (pass != Pass::weight_gradient) {
     const Pass way = pass == Pass::forward ? Pass::forward : Pass::backward;
-    const Gemm of_one = pass == Pass::forward ? Gemm{.m = rows, .n = p.n, .k = p.k} : Gemm{.m = rows, .n = p.k, .k = p.n};
-    list += {p.name, pass == Pass::forward ? "gemm" : "input gradient",
-             grouped_product(c, s.matmul, of_one, e.groups)};
+    const Gemm of_one =
+        pass == Pass::forward ? Gemm{.m = rows, .n = p.n, .k = p.k} : Gemm{.m = rows, .n = p.k, .k = p.n};
+    list += {p.name, pass == Pass::forward ? "gemm" : "input gradient", grouped_product(c, s.matmul, of_one, e.groups)};
     if (quantised) {
       const double width = static_cast<double>(pass == Pass::forward ? p.k : p.n);
       list += {p.name, "quantise", streaming_time(c.cluster.gpu, {quantise_bytes(c, pass) * width * e.rows}, 1)};

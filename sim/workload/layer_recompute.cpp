@@ -26,7 +26,8 @@ Software::ElementwisePasses redone_passes(const Case& c, const RedoneParts& redo
 // Of the kernels that a layer's forward pass issues, those that run again: elementwise ones, and of attention and the
 // four products one each. What the host needs goes by their number, not by how long they run.
 double redone_kernel_share(const Case& c, LayerKind kind, const RedoneParts& redone) {
-  const bool mlp_in = kind.experts ? redone.experts : redone.mlp_in, mlp_out = kind.experts ? redone.experts : redone.mlp_out;
+  const bool mlp_in = kind.experts ? redone.experts : redone.mlp_in,
+             mlp_out = kind.experts ? redone.experts : redone.mlp_out;
   const int products = (redone.qkv || redone.up_projections) + redone.attention_out + mlp_in + mlp_out;
   const double again = redone_passes(c, redone).kernels + products + redone.core_attention;
   return std::min(1.0, again / (5.0 + c.software.forward.kernels));

@@ -101,9 +101,9 @@ struct Step {
   std::vector<std::vector<engine::TaskId>> compute_tasks;
   std::vector<int> stage;
   std::vector<int> multiplicity;
-  std::vector<int> gpu_kind;                       // ClusterDescription::gpu_of_kind
-  std::vector<Communicator> communicators;         // TaskInfo::actor of communication
-  std::vector<Collective> collective_of_cost;      // by cost; of communication only
+  std::vector<int> gpu_kind;                    // ClusterDescription::gpu_of_kind
+  std::vector<Communicator> communicators;      // TaskInfo::actor of communication
+  std::vector<Collective> collective_of_cost;   // by cost; of communication only
   std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
   std::vector<bool> resource_is_link;
   // The kind of link that limits a communicator on an idle cluster; and of each rank class's groups inside layers.

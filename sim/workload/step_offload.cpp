@@ -52,7 +52,8 @@ StepBuilder::PerRank StepBuilder::issue_host(Purpose purpose, double amount,
     const std::uint32_t communicator = communicators_.find(rank, purpose, Algorithm::direct).value();
     const auto [known, inserted] = host_cost_.try_emplace({communicator, amount});
     if (inserted) {
-      known->second = communication_cost(communicator, Collective::send, communicators_.host_cost(purpose, amount), 1.0, false);
+      known->second =
+          communication_cost(communicator, Collective::send, communicators_.host_cost(purpose, amount), 1.0, false);
     }
     tasks[r] = add_task(known->second, {kind_of(purpose), on_compute_stream, communicator, op.micro_batch,
                                         static_cast<std::int16_t>(op.chunk), -1, 0});

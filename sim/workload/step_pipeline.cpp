@@ -85,8 +85,8 @@ void StepBuilder::reduce_between_stages(Purpose purpose, TaskKind kind) {
     const auto communicator = communicators_.find(rank, purpose, cost.algorithm);
     if (!communicator || std::find(done.begin(), done.end(), *communicator) != done.end()) continue;
     done.push_back(*communicator);
-    const TaskId task =
-        add_task(communication_cost(*communicator, Collective::all_reduce, cost, 1.0, false), {kind, false, *communicator, -1, -1, -1, 0});
+    const TaskId task = add_task(communication_cost(*communicator, Collective::all_reduce, cost, 1.0, false),
+                                 {kind, false, *communicator, -1, -1, -1, 0});
     for (std::uint32_t member : communicators_.all()[*communicator].rank_classes) {
       const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(step_.stage[member])];
       step_.graph.add_dependency(last_task_[member][pass_index(order.back())], task);

@@ -212,7 +212,8 @@ std::vector<TaskPiece> StepBuilder::contracted_pieces(const PipelineOp& op, std:
         const auto& members = group.rank_classes;
         if (std::find(members.begin(), members.end(), ranks_[rank]) == members.end()) continue;
         const Collective collective = step_.collective_of_cost[join.cost.index()];
-        pieces.push_back({static_cast<std::int16_t>(index), to_string(group.purpose), to_string(collective), join.duration});
+        pieces.push_back(
+            {static_cast<std::int16_t>(index), to_string(group.purpose), to_string(collective), join.duration});
       }
     }
   };

@@ -7,28 +7,12 @@
 namespace foretrain {
 
 std::string task_name(const Step& step, engine::TaskId task) {
-  constexpr std::array names = {"forward",
-                                "backward",
-                                "input gradient",
-                                "weight gradient",
-                                "tensor collective",
-                                "context exchange",
-                                "expert exchange",
-                                "pipeline gather",
-                                "pipeline transfer",
-                                "gradient reduce",
-                                "parameter gather",
-                                "shard gather",
-                                "tied embedding reduce",
-                                "mirrored copies reduce",
-                                "gradient norm",
-                                "optimizer",
-                                "step overhead",
-                                "copy to host",
-                                "copy from host",
-                                "host optimizer",
-                                "nvme read",
-                                "nvme write"};
+  constexpr std::array names = {
+      "forward",          "backward",        "input gradient",        "weight gradient",        "tensor collective",
+      "context exchange", "expert exchange", "pipeline gather",       "pipeline transfer",      "gradient reduce",
+      "parameter gather", "shard gather",    "tied embedding reduce", "mirrored copies reduce", "gradient norm",
+      "optimizer",        "step overhead",   "copy to host",          "copy from host",         "host optimizer",
+      "nvme read",        "nvme write"};
   const TaskInfo& info = step.tasks[task.index()];
   std::string name = names[static_cast<std::size_t>(info.kind)];
   if (info.micro_batch >= 0) name += fmt::format(" micro-batch {}", info.micro_batch);

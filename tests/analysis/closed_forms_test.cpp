@@ -37,7 +37,8 @@ Environment without_latencies() {
 }
 
 double bubble(const Case& c) {
-  return simulate_case(c, without_latencies(), {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false})
+  return simulate_case(c, without_latencies(),
+                       {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false})
       .bubble_fraction;
 }
 
@@ -136,7 +137,9 @@ TEST_CASE("recompute of parts of a layer costs their forward pass") {
     c.software = without_overheads(c.software);
     return c;
   };
-  const auto compute = [](const Case& c) { return LayerCosts(c).layer({}, Pass::backward, false).compute().total().value; };
+  const auto compute = [](const Case& c) {
+    return LayerCosts(c).layer({}, Pass::backward, false).compute().total().value;
+  };
   const Case plain = backward("none");
   const double without = compute(plain);
   const LayerProjections p = layer_projections(plain.model, 2);
@@ -265,7 +268,8 @@ TEST_CASE("twice as fast hardware and software takes half the time") {
   for (double* us : {&k.ring_base_us, &k.tree_base_us, &k.intra_hop_nvlink_us, &k.send_us, &k.k0_us, &k.k_nvlink_us}) {
     *us /= 2;
   }
-  const SimulationOptions options{.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false};
+  const SimulationOptions options{
+      .folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false};
   const double slow_time = simulate_case(c, environment(), options).step_time.seconds();
   const double fast_time = simulate_case(fast, e, options).step_time.seconds();
   CHECK(fast_time == doctest::Approx(slow_time / 2).epsilon(1e-8));

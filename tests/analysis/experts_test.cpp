@@ -50,7 +50,8 @@ TEST_CASE("expert parallelism costs what its exchanges cost, and a faster networ
 
 TEST_CASE("the time of an exchange is its volume over the rate of the NICs") {
   // 8 tokens' worth of everything else is left out: no overheads, and NICs so slow that nothing else matters.
-  Case c = case_of(kModel + "software: megatron-core\n" + trained_on(16) + nodes(2, 1) + "plan: {ep: 16, zero: 0, overlap: {grad_reduce: false}}");
+  Case c = case_of(kModel + "software: megatron-core\n" + trained_on(16) + nodes(2, 1) +
+                   "plan: {ep: 16, zero: 0, overlap: {grad_reduce: false}}");
   c.software = without_overheads(c.software);
   const CaseReport report = simulate_plainly(c);
   const double copies = 2048.0 * 2 * 2048 * 2;                  // bytes: tokens, top_k, hidden, element

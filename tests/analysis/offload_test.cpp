@@ -87,9 +87,9 @@ TEST_CASE("the host's update lasts as its cores or its memory allow, whichever i
 }
 
 TEST_CASE("an update on the host leaves the copies beside it their share of the memory") {
-  const CaseReport r = simulate_plainly(case_of(
-      "model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\n"
-      "cluster: {node: gh200}\nplan: {micro_batch: 1, recompute: full, offload: optimizer}"));
+  const CaseReport r = simulate_plainly(
+      case_of("model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 32, precision: bf16}\n"
+              "cluster: {node: gh200}\nplan: {micro_batch: 1, recompute: full, offload: optimizer}"));
   CHECK(waits(r, OffloadWait::host_optimizer) > 1.0);
   CHECK(waits(r, OffloadWait::copy_in) < 0.2 * waits(r, OffloadWait::host_optimizer));
 }
@@ -110,8 +110,8 @@ TEST_CASE("every byte of a gradient leaves once a micro-batch and comes back for
 }
 
 TEST_CASE("ZeRO-3 with weights on the host copies each of them in as often as it is gathered") {
-  const CaseReport r = simulate_plainly(
-      case_of(kSevenOffloaded + kLargeHost + "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer+params}"));
+  const CaseReport r = simulate_plainly(case_of(
+      kSevenOffloaded + kLargeHost + "plan: {zero: 3, micro_batch: 4, recompute: full, offload: optimizer+params}"));
   double layers = 0, rest = 0;
   for (const Block& block : r.step.layouts[0].chunks[0].blocks)
     (block.recomputed ? layers : rest) += block.parameters();
@@ -223,8 +223,8 @@ TEST_CASE("what offloaded passes take they give back, on the GPU and on the host
         "zero: 1, pp: 2, offload: {activations: cpu, fraction: 0.5}",
         "zero: 3, offload: {optimizer: nvme, params: nvme, activations: cpu}"}) {
     CAPTURE(std::string(plan));
-    const CaseReport r =
-        simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: none, " + plan + "}"));
+    const CaseReport r = simulate_plainly(
+        case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: none, " + plan + "}"));
     const auto memories = stage_memories(r.subject, r.step.layouts);
     for (std::size_t rank = 0; rank < r.step.stage.size(); ++rank) {
       const StageMemory& memory = memories[static_cast<std::size_t>(r.step.stage[rank])];
@@ -238,7 +238,8 @@ TEST_CASE("what offloaded passes take they give back, on the GPU and on the host
 
 TEST_CASE("state that leaves the GPU is on the host or the drives, byte for byte") {
   const auto of = [](const std::string& plan) {
-    return simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
+    return simulate_plainly(
+        case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
   };
   const CaseReport plain = of("zero: 3"), cpu = of("zero: 3, offload: optimizer+params");
   const CaseReport nvme = of("zero: 3, offload: {optimizer: nvme, params: nvme}");
@@ -288,9 +289,9 @@ TEST_CASE("a share of the optimizer on the host costs a share of the time and fr
 
 TEST_CASE("an update one step late hides beside the next step") {
   const auto of = [](const std::string& more) {
-    return simulate_plainly(
-        case_of("model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 256, precision: bf16}\n" +
-                kLargeHost + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: {optimizer: cpu" + more + "}}"));
+    return simulate_plainly(case_of(
+        "model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 256, precision: bf16}\n" +
+        kLargeHost + "plan: {zero: 2, micro_batch: 1, recompute: full, offload: {optimizer: cpu" + more + "}}"));
   };
   const CaseReport at_once = of(""), late = of(", delayed_update: true");
   CHECK(waits(late, OffloadWait::host_optimizer) < 0.1 * waits(at_once, OffloadWait::host_optimizer));
@@ -302,8 +303,8 @@ TEST_CASE("the waits for offloaded state add up to the part of the breakdown") {
        {"zero: 2, offload: optimizer", "zero: 3, offload: {optimizer: nvme, params: cpu}",
         "zero: 0, pp: 4, offload: activations", "zero: 3, offload: {activations: cpu, params: cpu}"}) {
     CAPTURE(std::string(plan));
-    const CaseReport r =
-        simulate_plainly(case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
+    const CaseReport r = simulate_plainly(
+        case_of(kSevenOffloaded + kLargeHost + "plan: {micro_batch: 1, recompute: full, " + plan + "}"));
     auto all = r.per_class;
     all.push_back(r.breakdown);
     for (const Breakdown& breakdown : all) {

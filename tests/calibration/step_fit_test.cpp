@@ -31,7 +31,8 @@ std::vector<StepObservation> runs_of(const StepFactors& truth) {
                              std::to_string(batch) + ", precision: bf16}\nplan: {zero: 1, micro_batch: 1}");
       Environment e = without_factors();
       e.factors = truth;
-      runs.push_back({c, simulate_case(c, e, {.with_advice = false, .with_elasticity = false}).step_time.seconds(), "made up"});
+      runs.push_back(
+          {c, simulate_case(c, e, {.with_advice = false, .with_elasticity = false}).step_time.seconds(), "made up"});
     }
   }
   return runs;
@@ -114,7 +115,11 @@ TEST_CASE("a source left out is predicted by the others; one that agrees with th
   for (const StepObservation& o : own) {
     Environment e = without_factors();
     e.factors = anew.factors;
-    error += std::abs(simulate_case(o.subject, e, {.with_advice = false, .with_elasticity = false}).step_time.seconds() / o.measured_s - 1) / 8;
+    error +=
+        std::abs(simulate_case(o.subject, e, {.with_advice = false, .with_elasticity = false}).step_time.seconds() /
+                     o.measured_s -
+                 1) /
+        8;
   }
   CHECK(results[2].error_out == doctest::Approx(error).epsilon(0.05));
 

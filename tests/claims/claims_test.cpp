@@ -123,7 +123,8 @@ TEST_CASE("files that are wrong are reported in full") {
   CHECK(file_errors_of("claims: []").find("claims must be a list") != std::string::npos);
   CHECK(file_errors_of("claims: [{id: x, claim: y}]").find("needs cases and checks") != std::string::npos);
   CHECK(file_errors_of("claims: [x]") != "");
-  CHECK(file_errors_of("base: 3\nclaims: [{id: x, claim: y, needs: z}]").find("base must be a map") != std::string::npos);
+  CHECK(file_errors_of("base: 3\nclaims: [{id: x, claim: y, needs: z}]").find("base must be a map") !=
+        std::string::npos);
   const std::string twice = kBase + "- {id: x, claim: y, needs: z}\n- {id: x, claim: y, needs: z}\n";
   CHECK(file_errors_of(twice).find("a second claim is called 'x'") != std::string::npos);
 

@@ -45,7 +45,8 @@ std::string printed(std::string command, const Folder& files, const std::map<std
     if (const std::size_t at = command.find(name); at != std::string::npos) command.replace(at, name.size(), path);
   }
   const std::string script = files / "command.sh", output = files / "output";
-  write_file(script, "set -e\ncd '" FORETRAIN_SOURCE_DIR "'\nexport LC_ALL=C.UTF-8\nfunction tools/run {\n"
+  write_file(script, "set -e\ncd '" FORETRAIN_SOURCE_DIR
+                     "'\nexport LC_ALL=C.UTF-8\nfunction tools/run {\n"
                      "  (($#)) || set -- run scenarios/8x40g-vs-4x80g.yaml\n  '" FORETRAIN_BINARY "' \"$@\"\n}\n" +
                          command + "\n");
   const int status = std::system(("bash '" + script + "' >'" + output + "' 2>/dev/null </dev/null").c_str());

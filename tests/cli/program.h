@@ -19,8 +19,8 @@ struct Outcome {
 // set variables of the environment. It speaks English whatever the locale of whoever runs the tests.
 inline Outcome run_program(const std::string& arguments, const std::string& before = "") {
   const Folder folder;
-  const std::string command = "cd '" FORETRAIN_SOURCE_DIR "' && LC_ALL=C.UTF-8 " + before + " '" FORETRAIN_BINARY "' " + arguments +
-                              " >'" + (folder / "out") + "' 2>'" + (folder / "err") + "' </dev/null";
+  const std::string command = "cd '" FORETRAIN_SOURCE_DIR "' && LC_ALL=C.UTF-8 " + before + " '" FORETRAIN_BINARY "' " +
+                              arguments + " >'" + (folder / "out") + "' 2>'" + (folder / "err") + "' </dev/null";
   const int result = std::system(command.c_str());
   Outcome outcome;
   outcome.status = WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result);

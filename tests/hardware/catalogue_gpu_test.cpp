@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <random>
+#include <set>
 
 #include "tests/hardware/catalogue_support.h"
 

@@ -71,7 +71,8 @@ TEST_CASE("published matrices become the machines they were printed on") {
 }
 
 TEST_CASE("what the scenario writes wins over the matrix") {
-  const ClusterDescription c = machine_of("a100-nvswitch", "a100-80g", ", nodes: 2, nics: 4, nic_gbps: 200, intra: pcie");
+  const ClusterDescription c =
+      machine_of("a100-nvswitch", "a100-80g", ", nodes: 2, nics: 4, nic_gbps: 200, intra: pcie");
   CHECK(c.gpus == 16);
   CHECK(c.nics == 4);
   CHECK(c.intra == Intra::pcie);
@@ -122,11 +123,12 @@ TEST_CASE("a matrix in the scenario itself is read too") {
 }
 
 TEST_CASE("what does not go together is refused with what would be right") {
-  CHECK(
-      contains(refusal_of("a100-nvswitch", "t4"), "this host has NVLink, and t4-16gb has none; name the GPU of the host"));
+  CHECK(contains(refusal_of("a100-nvswitch", "t4"),
+                 "this host has NVLink, and t4-16gb has none; name the GPU of the host"));
   CHECK(contains(refusal_of("a100-nvswitch", "h100"),
                  "cluster.topo with these NVLinks between h100-sxm5-80gb (which has 18)"));
-  CHECK(contains(refusal_of("uneven-sockets", "rtx3090"), "cluster.topo with 1, 4 GPUs on sockets is not simulated yet"));
+  CHECK(
+      contains(refusal_of("uneven-sockets", "rtx3090"), "cluster.topo with 1, 4 GPUs on sockets is not simulated yet"));
   CHECK(contains(refusal_of("nowhere", "t4"), "nowhere.txt: error: cannot be read"));
   CHECK(contains(read_yaml("{topo: x.txt}").said, "cluster.gpu is missing; it must be given"));
   CHECK(contains(read_yaml("{topo: x.txt, gpu: t4, node: dgx-a100-80g}").said, "cluster has both node and topo"));

@@ -1,11 +1,10 @@
 // Parameter counts, and every model of the catalogue against its published count.
-#include "sim/model/operators.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <set>
 
+#include "sim/model/operators.h"
 #include "tests/model/support.h"
 
 namespace foretrain {
@@ -68,12 +67,13 @@ TEST_CASE("mixtures of experts count as published") {
   };
   // Active parameters count the embedding where the source does: DeepSeek, Qwen and Mixtral do, gpt-oss does not.
   const Published all[] = {
-      {"mixtral-8x7b", 46.7, 12.9, 0.05},      {"mixtral-8x22b", 141, 39, 0.5},
-      {"deepseek-v2", 236, 21, 0.5},           {"deepseek-v3", 671, 37.5, 0.5},
-      {"deepseek-moe-16b", 16.4, 2.8, 0.05},   {"qwen-1.5-moe-a2.7b", 14.3, 2.7, 0.05},
-      {"qwen-3-30b-a3b", 30.5, 3.3, 0.06},     {"qwen-3-235b-a22b", 235, 22, 0.5},
-      {"llama-4-maverick", 400, 17, 1},        {"llama-4-scout", 108, 17, 0.5},         {"moonlight-16b-a3b", 16, 3, 0.2},
-      {"kimi-k2", 1026, 32.5, 0.5},            {"deepseek-v2-lite", 15.7, 2.7, 0.06},
+      {"mixtral-8x7b", 46.7, 12.9, 0.05},    {"mixtral-8x22b", 141, 39, 0.5},
+      {"deepseek-v2", 236, 21, 0.5},         {"deepseek-v3", 671, 37.5, 0.5},
+      {"deepseek-moe-16b", 16.4, 2.8, 0.05}, {"qwen-1.5-moe-a2.7b", 14.3, 2.7, 0.05},
+      {"qwen-3-30b-a3b", 30.5, 3.3, 0.06},   {"qwen-3-235b-a22b", 235, 22, 0.5},
+      {"llama-4-maverick", 400, 17, 1},      {"llama-4-scout", 108, 17, 0.5},
+      {"moonlight-16b-a3b", 16, 3, 0.2},     {"kimi-k2", 1026, 32.5, 0.5},
+      {"deepseek-v2-lite", 15.7, 2.7, 0.06},
   };
   for (const Published& p : all) {
     CAPTURE(p.name);

@@ -152,9 +152,11 @@ TEST_CASE("wrong experts, latent attention and windows say what would be right")
   CHECK(contains(error_of(shape + "experts: 8, top_k: 9, expert_ffn: 64}"), "top_k"));
   CHECK(contains(error_of(shape + "experts: 8, expert_ffn: 64}"), "top_k is missing"));
   CHECK(contains(error_of(shape + "experts: 8, top_k: 2}"), "expert_ffn is missing"));
-  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, ffn: 64, moe_every: 3}"), "none of the 2 layers"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, ffn: 64, moe_every: 3}"),
+                 "none of the 2 layers"));
   CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, first_dense_layers: 1}"), "ffn is missing"));
-  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, mla: {kv_lora: 8, qk_rope: 4, v: 8}}"), "qk_nope"));
+  CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, mla: {kv_lora: 8, qk_rope: 4, v: 8}}"),
+                 "qk_nope"));
   CHECK(contains(error_of("{arch: llama, layers: 2, hidden: 64, heads: 4, ffn: 64, vocab: 9, window_every: 2}"),
                  "no 'window'"));
 }
@@ -172,7 +174,8 @@ TEST_CASE("a bare size is an assumption that is said") {
   CHECK(outcome.model->name == "llama-2-7b");
   REQUIRE(outcome.diagnostics.all().size() == 1);
   CHECK(outcome.diagnostics.all()[0].severity == Severity::note);
-  CHECK(outcome.diagnostics.all()[0].message.english() == "'7B' is taken as llama-2-7b; name the model to choose another");
+  CHECK(outcome.diagnostics.all()[0].message.english() ==
+        "'7B' is taken as llama-2-7b; name the model to choose another");
   CHECK(read("13b").model->name == "llama-2-13b");
   CHECK(read("70b").model->name == "llama-2-70b");
   CHECK(read("175b").model->name == "gpt-3-175b");

@@ -119,7 +119,8 @@ TEST_CASE("experts deal the ranks of a stage anew, every place once") {
   // Without experts of their own they lie where everything else does.
   plan.ep = 1;
   CHECK(plan.experts_as_rest());
-  for (int rank = 0; rank < plan.gpus(); ++rank) CHECK(expert_coordinates(plan, rank).etp == coordinates(plan, rank).tp);
+  for (int rank = 0; rank < plan.gpus(); ++rank)
+    CHECK(expert_coordinates(plan, rank).etp == coordinates(plan, rank).tp);
 }
 
 TEST_CASE("the batch is cut into micro-batches") {

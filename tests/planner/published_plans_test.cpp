@@ -61,8 +61,8 @@ TEST_CASE("the plans of SC'21 are among the best of their time") {
   const std::map<std::string, Case> cases = published("sc21-megatron.yaml");
   PlanRequest recomputed;
   recomputed.recompute = Recompute{Recompute::Mode::full, 0, {}};
-  // They all recompute everything, which costs a fourth of the step where memory would do without; beside others that do
-  // so they rank higher.
+  // They all recompute everything, which costs a fourth of the step where memory would do without; beside others that
+  // do so they rank higher.
   for (const char* name : {"sc21-t1-1.7b", "sc21-t1-3.6b", "sc21-t1-7.5b", "sc21-t1-76b"}) {
     CAPTURE(name);
     check(rank(cases.at(name), recomputed), kBest);

@@ -40,7 +40,8 @@ std::string read(const std::filesystem::path& path) {
 
 // The patterns that the code says: the literals that open message( and words(.
 std::set<std::string> patterns_in_code() {
-  const std::regex call(R"re(\b(?:message|words)\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"), literal(R"re("((?:[^"\\]|\\.)*)")re");
+  const std::regex call(R"re(\b(?:message|words)\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
+      literal(R"re("((?:[^"\\]|\\.)*)")re");
   std::set<std::string> patterns;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources + "/sim")) {
     if (entry.path().extension() != ".cpp") continue;

@@ -13,7 +13,6 @@ namespace {
 using testing::contains;
 using testing::kData;
 
-
 struct Reading {
   std::optional<Scenario> scenario;
   Diagnostics said;
@@ -198,7 +197,8 @@ TEST_CASE("wrong scenarios are reported where they are wrong") {
   CHECK(contains(read(kTwoCases + "cases: [{model: lama-2-7b}]").text(), "did you mean 'llama-2-7b'"));
   CHECK(contains(read(kTwoCases + "cases: [{software: megatron-ml}]").text(), "did you mean 'megatron-lm'"));
   CHECK(contains(read(kTwoCases + "cases: [{price: {per_hour: 1, per_month: 2}}]").text(), "write one"));
-  CHECK(contains(read(kTwoCases + "cases: [{price: {currency: EUR}}]").text(), "price needs per_hour, per_month or per_year"));
+  CHECK(contains(read(kTwoCases + "cases: [{price: {currency: EUR}}]").text(),
+                 "price needs per_hour, per_month or per_year"));
   CHECK(contains(read(kTwoCases + "cases: [{price: {per_hour: -1}}]").text(), "out of range"));
   CHECK(contains(read(kTwoCases + "cases: [{plan: {tp: 3}}]").text(), "tp=3 does not divide heads=32"));
   CHECK(contains(read(kTwoCases + "cases: [{plan: auto}]").text(), "plan=auto is not simulated yet"));

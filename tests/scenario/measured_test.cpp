@@ -14,7 +14,6 @@ namespace {
 using testing::contains;
 using testing::kData;
 
-
 struct Loaded {
   std::optional<MeasuredFile> file;
   Diagnostics said;

@@ -14,7 +14,6 @@ using foretrain::testing::kData;
 
 namespace {
 
-
 struct OfferReading {
   std::optional<OfferFile> file;
   std::string text;
@@ -99,7 +98,8 @@ TEST_CASE("an offer has the file's currency and quote, and whole months unless i
   CHECK(offer.price.whole_periods);
   CHECK(offer.quote.date == "2026-11");
   CHECK(offer.quote.source == "a seller");
-  const OfferReading used = read_offer_file("date: d\nsource: s\noffers: [{name: a, machine: {gpu: t4-16gb, gpus: 1}, price: 1USD/h}]");
+  const OfferReading used =
+      read_offer_file("date: d\nsource: s\noffers: [{name: a, machine: {gpu: t4-16gb, gpus: 1}, price: 1USD/h}]");
   REQUIRE(used.file);
   CHECK_FALSE(used.file->offers[0].price.whole_periods);
 }
@@ -159,11 +159,12 @@ TEST_CASE("wrong offers are refused with what would be right") {
   CHECK(contains(read_offer_file("offers: [{" + machine + "price: 1CNY/h}]").text, "date is missing"));
   CHECK(contains(read_offer_file("title: nothing").text, "title"));
   CHECK(contains(read_offer_file("offers: 7").text, "must be a list"));
-  CHECK(contains(read_offer_file("date: d\nsource: s\npurchases: [{name: a, gpu: t5, cost: 1, currency: CNY}]").text, "t5"));
+  CHECK(contains(read_offer_file("date: d\nsource: s\npurchases: [{name: a, gpu: t5, cost: 1, currency: CNY}]").text,
+                 "t5"));
   CHECK(contains(read_offer_file("date: d\nsource: s\npurchases: [{name: a, gpu: t4-16gb}]").text, "cost is missing"));
   CHECK(contains(read_offer_file("exchange: [{from: USD}]\noffers: []").text, "exchange.rate"));
-  CHECK(contains(read_offer_file("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" + machine +
-                      "price: 1CNY/h}]")
+  CHECK(contains(read_offer_file("date: d\nsource: s\ncurrency: CNY\noffers: [{" + machine + "price: 1CNY/h}, {" +
+                                 machine + "price: 1CNY/h}]")
                      .text,
                  "a second offer is called 'my/a'"));
 }

@@ -13,7 +13,6 @@ using foretrain::testing::kData;
 
 namespace {
 
-
 const std::string kBase =
     "title: t\nask: rent\nbase:\n  model: {arch: llama, layers: 4, hidden: 256, heads: 4, ffn: 512, vocab: 1024}\n"
     "  train: {seq_len: 256, global_batch: 16, tokens: 1e9}\n  software: deepspeed\n";
@@ -41,9 +40,10 @@ const std::string kNode = "{gpu: a100-sxm4-40gb, gpus: 8, intra: nvswitch, nics:
 }  // namespace
 
 TEST_CASE("a question says what is to be rented, by when and for how much") {
-  const QuestionReading r = read_question(kBase + "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
-                         "], max_gpus: 32, overhead: {setup: 30min, dataset: 300GB, network: 100Mb/s,\n"
-                         "  checkpoint: {size: 80GB, rate: 2GB/s, every: 1h}, interrupted_every: 1d}}");
+  const QuestionReading r =
+      read_question(kBase + "rent: {deadline: 3d12h, budget: 2000CNY, offers: [" + own(kNode) +
+                    "], max_gpus: 32, overhead: {setup: 30min, dataset: 300GB, network: 100Mb/s,\n"
+                    "  checkpoint: {size: 80GB, rate: 2GB/s, every: 1h}, interrupted_every: 1d}}");
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->deadline_hours == 84.0);
@@ -61,11 +61,12 @@ TEST_CASE("a question says what is to be rented, by when and for how much") {
 }
 
 TEST_CASE("machines that nothing joins are tried alone, cards of a machine by ones and twos") {
-  const QuestionReading alone = read_question(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}") + "]}");
+  const QuestionReading alone =
+      read_question(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}") + "]}");
   REQUIRE(alone.question);
   CHECK(alone.question->candidates.size() == 1);
-  const QuestionReading cards =
-      read_question(kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}", "1CNY/h", ", up_to_gpus: 6") + "]}");
+  const QuestionReading cards = read_question(
+      kBase + "rent: {offers: [" + own("{gpu: a100-pcie-40gb, gpus: 1}", "1CNY/h", ", up_to_gpus: 6") + "]}");
   REQUIRE(cards.question);
   REQUIRE(cards.question->candidates.size() == 4);  // 1, 2, 4, 6
   CHECK(cards.question->candidates[3].units == 6);
@@ -77,8 +78,8 @@ TEST_CASE("machines that nothing joins are tried alone, cards of a machine by on
 
 TEST_CASE("offers of the same machine share a case") {
   const QuestionReading r = read_question(kBase +
-                         "rent: {currency: USD, offers: [gpu-clouds/runpod-secure-h100-pcie-80g, "
-                         "gpu-clouds/runpod-community-h100-pcie-80g]}");
+                                          "rent: {currency: USD, offers: [gpu-clouds/runpod-secure-h100-pcie-80g, "
+                                          "gpu-clouds/runpod-community-h100-pcie-80g]}");
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->candidates.size() == 2);
@@ -139,7 +140,8 @@ TEST_CASE("wrong questions are refused with what would be right") {
   CHECK(contains(rent("offers: [purchases]"), "no offer to choose from"));
   CHECK(contains(read_question("rent: {}").text, "base is missing"));
   CHECK(contains(read_question(kBase + "cases: []\n").text, "cases"));
-  CHECK(contains(read_question(kBase + "  cluster: {node: dgx-a100-80g}\nrent: {}").text, "the machines come from the offers"));
+  CHECK(contains(read_question(kBase + "  cluster: {node: dgx-a100-80g}\nrent: {}").text,
+                 "the machines come from the offers"));
   const std::string idle = "base: {model: llama-2-7b, train: {seq_len: 2048, global_batch: 8}, software: deepspeed}\n";
   CHECK(contains(read_question(idle + "rent: {" + offers + "}").text, "write train.tokens"));
   // What is wrong with the job itself is said once, not as the fault of every offer.

@@ -73,16 +73,16 @@ inline const std::vector<PlanKind>& plan_kinds() {
       {"ZeRO-3, serial",
        "model: {arch: llama, layers: 4, hidden: 2048, heads: 16, ffn: 5632, vocab: 32000}\nsoftware: deepspeed\n" +
            a100_nodes(2, 8) + train(16) + "plan: {zero: 3, micro_batch: 1, recompute: full}"},
-      {"ZeRO++ over two nodes",
-       small_llama("deepspeed") + a100_nodes(2, 8) + train(16) +
-           "plan: {zero: 3, zeropp: true, micro_batch: 1, recompute: full}"},
+      {"ZeRO++ over two nodes", small_llama("deepspeed") + a100_nodes(2, 8) + train(16) +
+                                    "plan: {zero: 3, zeropp: true, micro_batch: 1, recompute: full}"},
       {"ZeRO++ with weights on the host",
        small_llama("deepspeed") + kA100Node + train(16) +
            "plan: {zero: 3, zeropp: {weights: true, secondary: true, group: 4}, offload: optimizer+params, "
            "micro_batch: 1, recompute: full}"},
       {"nvfp4",
-       small_llama("megatron-core") + "cluster: {gpu: b200-sxm-180gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
-       "train: {seq_len: 1024, global_batch: 32, precision: nvfp4}\nplan: {tp: 2, zero: 1, micro_batch: 2}"},
+       small_llama("megatron-core") +
+           "cluster: {gpu: b200-sxm-180gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+           "train: {seq_len: 1024, global_batch: 32, precision: nvfp4}\nplan: {tp: 2, zero: 1, micro_batch: 2}"},
       {"HSDP over two nodes",
        kSmallLlama + a100_nodes(2, 4) + train(16) + "plan: {zero: 3, shard_group: 8, micro_batch: 1}"},
       {"tensor and data parallel on the same links",
