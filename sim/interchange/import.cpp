@@ -69,6 +69,11 @@ void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
   };
   const auto at = [&](std::string_view path) { return whole_at(imported, path).value_or(1); };
   const auto per_node = whole_at(imported, "import.gpus_per_node"), nodes = whole_at(imported, "import.nodes");
+  // One rank a copy is how DeepSpeed says that there is none.
+  if (const auto ranks = whole_at(imported, "import.second_copy_ranks"); ranks.value_or(1) > 1) {
+    imported.taken.push_back({"zero_hpz_partition_size", "plan.zeropp.secondary", "true"});
+    put("zero_hpz_partition_size", "plan.zeropp.group", *ranks);
+  }
   if (!find_taken(imported, "cluster.gpus") && per_node) {
     put("GPUs of all nodes", "cluster.gpus", *per_node * nodes.value_or(1));
     if (nodes.value_or(1) > 1) put("GPUs of a node", "cluster.gpus_per_node", *per_node);

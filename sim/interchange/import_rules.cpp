@@ -128,7 +128,7 @@ std::span<const ImportRule> deepspeed_rules() {
       {"zero_optimization.overlap_comm", "plan.overlap.grad_reduce", {{"true", "true"}, {"false", "false"}}},
       {"zero_optimization.zero_quantized_weights", "plan.zeropp.weights", when_true("true")},
       {"zero_optimization.zero_quantized_gradients", "plan.zeropp.gradients", when_true("true")},
-      {"zero_optimization.zero_hpz_partition_size", "plan.zeropp.group"},
+      {"zero_optimization.zero_hpz_partition_size", "import.second_copy_ranks"},
       {"train_batch_size", "train.global_batch"},
       {"train_micro_batch_size_per_gpu", "plan.micro_batch"},
       {"gradient_accumulation_steps", "import.accumulation"},

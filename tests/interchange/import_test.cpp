@@ -53,10 +53,23 @@ TEST_CASE("a DeepSpeed configuration") {
                                       {"plan.offload.optimizer", "cpu"},
                                       {"plan.overlap.grad_reduce", "true"},
                                       {"plan.zeropp.weights", "true"},
+                                      {"plan.zeropp.secondary", "true"},
                                       {"plan.zeropp.group", "8"},
                                       {"software", "deepspeed"}});
   CHECK(ignores(*imported, "gradient_accumulation_steps", "auto"));
   CHECK(ignores(*imported, "optimizer.params.lr", "nothing about the step"));
+}
+
+TEST_CASE("ZeRO++ of a DeepSpeed configuration: each part by itself, and one rank a copy is none") {
+  const auto with = [](const std::string& more) {
+    return fields_of(from_file("{train_batch_size: 8, zero_optimization: {stage: 3, " + more + "}}"));
+  };
+  const Fields none = with("zero_hpz_partition_size: 1, zero_quantized_weights: false");
+  for (const auto& [path, value] : none) CHECK(path.find("zeropp") == std::string::npos);
+  const Fields both = with("zero_hpz_partition_size: 4, zero_quantized_gradients: true");
+  CHECK(both.at("plan.zeropp.secondary") == "true");
+  CHECK(both.at("plan.zeropp.gradients") == "true");
+  CHECK(both.at("plan.zeropp.group") == "4");
 }
 
 TEST_CASE("an accelerate configuration") {
