@@ -4,6 +4,7 @@
 
 #include "sim/cost/kernel.h"
 #include "tests/support/cases.h"
+#include "tests/support/refused.h"
 
 using namespace foretrain;
 using namespace foretrain::testing;
@@ -63,14 +64,6 @@ TEST_CASE("inputs of linear layers are kept as quantised") {
 }
 
 TEST_CASE("nvfp4 runs where the card has it, and not over quantised weights") {
-  const auto refused = [](const std::string& yaml, const std::string& why) {
-    try {
-      case_of(yaml);
-      return false;
-    } catch (const std::runtime_error& error) {
-      return std::string(error.what()).find(why) != std::string::npos;
-    }
-  };
   CHECK(
       refused(four_bit_job("nvfp4", "h100-sxm5-80gb"), "precision nvfp4 does not run on h100-sxm5-80gb; legal: fp32"));
   CHECK(refused(four_bit_job("nvfp4, peft: qlora"), "kind: qlora stores them quantised; legal: bf16 or fp16"));

@@ -5,6 +5,7 @@
 
 #include "sim/workload/host_work.h"
 #include "tests/support/cases.h"
+#include "tests/support/refused.h"
 
 using namespace foretrain;
 using namespace foretrain::testing;
@@ -33,17 +34,6 @@ double work_of(const CaseReport& r, TaskKind kind) {
     sum += r.step.graph.cost(r.step.graph.cost_of(engine::TaskId(task))).work;
   }
   return sum;  // of one rank where all fold to one
-}
-
-bool refused(const std::string& yaml, const std::string& mention) {
-  try {
-    case_of(yaml);
-  } catch (const std::runtime_error& error) {
-    const bool said = std::string(error.what()).find(mention) != std::string::npos;
-    if (!said) MESSAGE(std::string(error.what()));
-    return said;
-  }
-  return false;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tests/support/cases.h"
+#include "tests/support/refused.h"
 
 using namespace foretrain;
 using namespace foretrain::testing;
@@ -92,14 +93,6 @@ TEST_CASE("a group is the ranks of a node unless it is written, and divides the 
   CHECK(case_of(zeropp_job("true")).plan.zeropp == ZeroPlusPlus{true, true, true, 8});
   CHECK(case_of(zeropp_job("{secondary: true, group: 4}")).plan.zeropp == ZeroPlusPlus{false, false, true, 4});
   CHECK_FALSE(case_of(zeropp_job("false")).plan.zeropp.any());
-  const auto refused = [](const std::string& yaml, const std::string& why) {
-    try {
-      case_of(yaml);
-      return false;
-    } catch (const std::runtime_error& error) {
-      return std::string(error.what()).find(why) != std::string::npos;
-    }
-  };
   CHECK(refused(zeropp_job("{secondary: true, group: 3}"), "does not divide dp=16; legal: 2, 4, 8, 16"));
   CHECK(refused(zeropp_job("true", "shard_group: 8"), "legal: no shard_group"));
   std::string other = zeropp_job("true");

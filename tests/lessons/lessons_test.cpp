@@ -8,6 +8,7 @@
 #include "sim/report/claims_report.h"
 #include "sim/report/lesson_report.h"
 #include "tests/support/cases.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
 using namespace foretrain::testing;
@@ -124,8 +125,7 @@ TEST_CASE("wrong lessons are refused with what would be right") {
     CAPTURE(to);
     Diagnostics diagnostics;
     CHECK_FALSE(loaded(replaced(kLesson, from, to), diagnostics));
-    std::string said;
-    for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+    const std::string said = foretrain::testing::shown(diagnostics);
     CHECK_MESSAGE(said.find(message) != std::string::npos, said);
   };
   check("title: T\n", "", "title");
@@ -200,8 +200,7 @@ TEST_CASE("wrong sliders are refused with what would be right") {
     CAPTURE(to);
     Diagnostics diagnostics;
     CHECK_FALSE(loaded(kLesson + replaced(kSliders, from, to), diagnostics));
-    std::string said;
-    for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+    const std::string said = foretrain::testing::shown(diagnostics);
     CHECK_MESSAGE(said.find(message) != std::string::npos, said);
   };
   check("start: NVSwitch", "start: NVSwich", "there is no position 'NVSwich'; did you mean 'NVSwitch'?");
