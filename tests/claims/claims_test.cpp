@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/cases.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
 using namespace foretrain::testing;
@@ -24,9 +25,7 @@ std::string file_errors_of(const std::string& text) {
   const auto node = config::parse_yaml(text, "test", diagnostics);
   REQUIRE(node);
   CHECK_FALSE(read_claims(*node, data_folder(), diagnostics));
-  std::string all;
-  for (const Diagnostic& d : diagnostics.all()) all += to_string(d) + "\n";
-  return all;
+  return foretrain::testing::shown(diagnostics);
 }
 
 ClaimFile file_of(const std::string& claims) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/hardware/cluster_description.h"
+#include "tests/support/text.h"
 
 namespace foretrain::test {
 
@@ -16,11 +17,7 @@ inline std::vector<std::string> stems(const std::string& folder) {
   return config::Catalogue(data_folder().path + "/hardware/" + folder, folder).names();
 }
 
-inline std::string all_text(const Diagnostics& diagnostics) {
-  std::string text;
-  for (const Diagnostic& d : diagnostics.all()) text += to_string(d) + "\n";
-  return text;
-}
+inline std::string all_text(const Diagnostics& diagnostics) { return foretrain::testing::shown(diagnostics); }
 
 inline bool mentions(const Diagnostics& diagnostics, std::string_view text) {
   return all_text(diagnostics).find(text) != std::string::npos;

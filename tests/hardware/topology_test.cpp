@@ -25,7 +25,7 @@ Outcome read_yaml(const std::string& yaml) {
   const auto node = config::parse_yaml(yaml, "t.yaml", diagnostics);
   REQUIRE(node);
   outcome.cluster = read_cluster(*node, kCatalogue, diagnostics);
-  for (const Diagnostic& d : diagnostics.all()) outcome.said += to_string(d) + "\n";
+  outcome.said = testing::shown(diagnostics);
   return outcome;
 }
 

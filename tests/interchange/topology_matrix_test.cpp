@@ -20,7 +20,7 @@ Outcome read(const std::string& text) {
   Diagnostics diagnostics;
   Outcome outcome;
   outcome.matrix = read_topology_matrix(text, "topo.txt", diagnostics);
-  for (const Diagnostic& d : diagnostics.all()) outcome.said += to_string(d) + "\n";
+  outcome.said = testing::shown(diagnostics);
   CHECK(outcome.matrix.has_value() != diagnostics.has_errors());
   return outcome;
 }

@@ -221,7 +221,6 @@ TEST_CASE("wrong sliders are refused with what would be right") {
   const std::string eight = "title: T\ntext: U\nsteps: []\nwhat_if:\n  text: W\n  " + many;
   Diagnostics diagnostics;
   CHECK_FALSE(loaded(eight, diagnostics));
-  std::string said;
-  for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+  const std::string said = foretrain::testing::shown(diagnostics);
   CHECK_MESSAGE(said.find("6561 combinations; at most 5000") != std::string::npos, said);
 }

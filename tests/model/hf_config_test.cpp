@@ -25,7 +25,7 @@ Imported import_model(const config::Node& node) {
   Diagnostics diagnostics;
   Imported outcome;
   outcome.model = read_model(node, kModels, diagnostics);
-  for (const Diagnostic& d : diagnostics.all()) outcome.said += to_string(d) + "\n";
+  outcome.said = testing::shown(diagnostics);
   return outcome;
 }
 

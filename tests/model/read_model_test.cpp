@@ -29,8 +29,7 @@ Outcome read(const std::string& yaml, const std::string& file = "scenario.yaml")
 std::string error_of(const std::string& yaml) {
   const Outcome outcome = read(yaml);
   CHECK_FALSE(outcome.model.has_value());
-  std::string text;
-  for (const Diagnostic& d : outcome.diagnostics.all()) text += to_string(d) + "\n";
+  const std::string text = testing::shown(outcome.diagnostics);
   CHECK_MESSAGE(outcome.diagnostics.error_count() == 1, text);
   return text;
 }

@@ -23,11 +23,7 @@ struct Reading {
       if (d.severity == Severity::unsupported) names.push_back(d.message.english());
     return names;
   }
-  std::string text() const {
-    std::string all;
-    for (const Diagnostic& d : said.all()) all += to_string(d) + "\n";
-    return all;
-  }
+  std::string text() const { return testing::shown(said); }
 };
 
 Reading plan(const std::string& yaml) {

@@ -47,11 +47,7 @@ struct Job {
     REQUIRE(request);
     return resolve_plan(*request, model, train, cluster, software, said);
   }
-  std::string text() const {
-    std::string all;
-    for (const Diagnostic& d : said.all()) all += to_string(d) + "\n";
-    return all;
-  }
+  std::string text() const { return testing::shown(said); }
   // What is said about a plan that must be refused.
   std::string refusal(std::string_view yaml) {
     CHECK_FALSE(plan(yaml));

@@ -15,6 +15,7 @@
 #include "sim/report/describe.h"
 #include "sim/report/terminal.h"
 #include "tests/support/files.h"
+#include "tests/support/text.h"
 
 using namespace foretrain;
 using report::Words;
@@ -64,8 +65,7 @@ Words of(const std::string& yaml) {
   Diagnostics diagnostics;
   const auto words = Words::load({path.string()}, diagnostics);
   std::filesystem::remove(path);
-  std::string said;
-  for (const Diagnostic& d : diagnostics.all()) said += to_string(d) + "\n";
+  const std::string said = foretrain::testing::shown(diagnostics);
   if (!words) throw std::runtime_error(said);
   return *words;
 }

@@ -17,11 +17,7 @@ struct Reading {
   std::optional<Scenario> scenario;
   Diagnostics said;
 
-  std::string text() const {
-    std::string all;
-    for (const Diagnostic& d : said.all()) all += to_string(d) + "\n";
-    return all;
-  }
+  std::string text() const { return testing::shown(said); }
 };
 
 Reading read(const std::string& yaml) {

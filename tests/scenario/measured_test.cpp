@@ -18,11 +18,7 @@ struct Loaded {
   std::optional<MeasuredFile> file;
   Diagnostics said;
 
-  std::string text() const {
-    std::string all;
-    for (const Diagnostic& d : said.all()) all += to_string(d) + "\n";
-    return all;
-  }
+  std::string text() const { return testing::shown(said); }
 };
 
 Loaded load(const std::string& path) {

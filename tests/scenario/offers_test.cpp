@@ -19,11 +19,7 @@ struct OfferReading {
   std::string text;
 };
 
-std::string said(const Diagnostics& diagnostics) {
-  std::string text;
-  for (const Diagnostic& d : diagnostics.all()) text += to_string(d) + "\n";
-  return text;
-}
+std::string said(const Diagnostics& diagnostics) { return foretrain::testing::shown(diagnostics); }
 
 OfferReading read_offer_file(const std::string& yaml) {
   Diagnostics diagnostics;

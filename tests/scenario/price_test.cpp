@@ -24,7 +24,7 @@ PriceReading read_written_price(const std::string& yaml, const Price& defaults =
   const auto node = config::parse_yaml(yaml, "p", diagnostics);
   PriceReading reading;
   if (node) reading.price = read_price(*node, diagnostics, defaults);
-  for (const Diagnostic& d : diagnostics.all()) reading.text += to_string(d) + "\n";
+  reading.text = foretrain::testing::shown(diagnostics);
   return reading;
 }
 

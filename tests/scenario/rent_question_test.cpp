@@ -28,7 +28,7 @@ QuestionReading read_question(const std::string& yaml, const RentOverrides& over
   if (const auto root = config::parse_yaml(yaml, "q.yaml", diagnostics)) {
     reading.question = read_rent_question(*root, "", kData, diagnostics, overrides);
   }
-  for (const Diagnostic& d : diagnostics.all()) reading.text += to_string(d) + "\n";
+  reading.text = foretrain::testing::shown(diagnostics);
   return reading;
 }
 

@@ -45,9 +45,7 @@ class Folder {
     Diagnostics diagnostics;
     CHECK_FALSE(load(name, diagnostics, version).has_value());
     CHECK(diagnostics.has_errors());
-    std::string text;
-    for (const Diagnostic& d : diagnostics.all()) text += to_string(d) + "\n";
-    return text;
+    return testing::shown(diagnostics);
   }
 
  private:
