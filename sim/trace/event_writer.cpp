@@ -15,7 +15,7 @@ std::string quoted(std::string_view text) {
 
 // A time in microseconds, for formatting.
 struct Microseconds {
-  std::int64_t ps;
+  std::int64_t ns;
 };
 
 }  // namespace
@@ -24,14 +24,14 @@ struct Microseconds {
 template <>
 struct fmt::formatter<foretrain::trace::Microseconds> : fmt::formatter<std::string_view> {
   auto format(foretrain::trace::Microseconds t, fmt::format_context& context) const {
-    return fmt::format_to(context.out(), "{}.{:06}", t.ps / 1'000'000, t.ps % 1'000'000);
+    return fmt::format_to(context.out(), "{}.{:03}", t.ns / 1'000, t.ns % 1'000);
   }
 };
 
 namespace foretrain::trace {
 namespace {
 
-Microseconds us(Time t) { return {t.ps}; }
+Microseconds us(Time t) { return {to_nanosecond(t).ps / 1'000}; }
 
 }  // namespace
 
@@ -60,6 +60,9 @@ void EventWriter::name_track(Track track, std::string_view name) {
 
 void EventWriter::slice(Track track, std::string_view name, std::string_view category, Time begin, Time end,
                         std::string_view args) {
+  begin = to_nanosecond(begin);
+  end = to_nanosecond(end);
+  if (begin == end) return;
   begin_event();
   fmt::format_to(std::back_inserter(buffer_), R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}")",
                  track.process, track.thread, us(begin), us(end - begin), name, category);

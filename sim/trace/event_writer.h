@@ -20,8 +20,12 @@ struct Track {
   bool operator==(const Track&) const = default;
 };
 
+// The nanosecond nearest to a time.
+constexpr Time to_nanosecond(Time t) { return {(t.ps + 500) / 1000 * 1000}; }
+
 // Writes the trace event format (JSON object form) that Perfetto and chrome://tracing open, as it goes. Times are
-// microseconds with six decimals, which is exact.
+// microseconds to the nanosecond. Perfetto rounds a slice's begin and its duration to nanoseconds, each by itself, and
+// moves slices that overlap thereby to tracks of their own; finer times than these would make it do so.
 class EventWriter {
  public:
   // `metadata`: members of the file's "otherData", as JSON without the braces.
@@ -31,7 +35,8 @@ class EventWriter {
   void name_process(int process, std::string_view name);
   void name_track(Track track, std::string_view name);
 
-  // Names, categories and `args` (members of a JSON object without the braces) hold nothing that JSON escapes.
+  // Names, categories and `args` (members of a JSON object without the braces) hold nothing that JSON escapes. Nothing
+  // is written of a slice that ends in the nanosecond in which it begins.
   void slice(Track track, std::string_view name, std::string_view category, Time begin, Time end,
              std::string_view args = {});
   // From the slice that runs on `from` at `leaves` to the one that runs on `to` at `arrives`.

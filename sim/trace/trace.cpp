@@ -20,9 +20,6 @@ using engine::TaskId;
 
 constexpr Place track_of_causes(std::uint32_t rank) { return {rank, Lane::step_time, false}; }
 
-// Arrows leave a slice a nanosecond before its end, so that viewers that round to nanoseconds find it still running.
-Time leaves(Time begin, Time end) { return end - std::min(Time{1000}, Time{(end - begin).ps / 2}); }
-
 // `part` of `whole` parts of a stretch of time, without overflow.
 Time share(Time stretch, Time part, Time whole) {
   __extension__ using Wide = __int128;
@@ -59,7 +56,7 @@ class CaseTrace {
   int links_process() const { return first_process_ + processes() - 1; }
   Time start(TaskId task) const { return report_.schedule.start[task.index()]; }
   Time end(TaskId task) const { return report_.schedule.end[task.index()]; }
-  bool shown(TaskId task) const { return end(task) > start(task); }
+  bool shown(TaskId task) const { return to_nanosecond(end(task)) > to_nanosecond(start(task)); }
 
   // "stage 3 of 16 (64 GPUs)"; where ranks of a stage differ, which of them.
   void name_processes() {
@@ -129,7 +126,6 @@ class CaseTrace {
         const Time begin = start(task) + share(elapsed, done, whole);
         done += piece.duration;
         const Time until = start(task) + share(elapsed, done, whole);
-        if (until == begin) continue;
         const std::string name = fmt::format("{}{}{}", piece.of, *piece.what == '\0' ? "" : " ", piece.what);
         const std::string where = names_.block(task, piece.block);
         writer_.slice(track({info.actor, Lane::kernels, false}), name, "kernel", begin, until,
@@ -154,9 +150,10 @@ class CaseTrace {
     }
   }
 
+  // Arrows leave a slice a nanosecond before its end, where viewers find it still running.
   void write_arrow(const Place& from, const Place& to, const engine::TaskGraph::Edge& edge) {
     if (track(from) == track(to)) return;
-    writer_.arrow(track(from), leaves(start(edge.before), end(edge.before)), track(to), start(edge.after));
+    writer_.arrow(track(from), to_nanosecond(end(edge.before)) - Time{1000}, track(to), start(edge.after));
   }
 
   void write_memory(std::uint32_t rank) {
