@@ -126,12 +126,20 @@ std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step);
 // What a rank class still holds when the step has ended: its static parts, if the books balance.
 MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class);
 
-// Which case wins and why, in one sentence with a number.
+// Something that came out, in a sentence with a number, and why: each reason is a clause of its own.
+struct Finding {
+  Message said;
+  std::vector<Message> reasons = {};
+};
+
+// Which case wins and why.
 struct Verdict {
-  std::string winner;  // empty if no case fits
-  double ratio = 1.0;  // the runner-up's time (or cost) over the winner's
-  Message because;
+  std::string winner;                // empty if no case fits
+  double ratio = 1.0;                // the runner-up's time (or cost) over the winner's
+  std::vector<Finding> findings;     // of the first case's work, then of the other cases' works
   std::optional<double> likelihood;  // that winner and runner-up are in the right order
+
+  std::string because() const;  // the findings as one text, in English
 };
 // How likely the order of two cases is right, given the ratio (>= 1) that is predicted; nullopt if that is not known.
 using OrderLikelihood =

@@ -57,13 +57,16 @@ std::string gpus_of(const CaseReport& r) {
   return fmt::format("{} x {}", r.subject.plan.gpus(), r.subject.cluster.gpu.full_name());
 }
 
-Message reason(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {
-  const Message spent = message("{} spends {}, {} {}", winner.name, spends(winner), second.name, spends(second));
+std::vector<Message> reasons(const CaseReport& winner, const CaseReport& second, Scenario::Ask ask) {
+  std::vector<Message> all;
   const double flops = peak_flops(winner) / peak_flops(second);
-  if (ask != Scenario::Ask::faster || std::abs(std::log(flops)) <= 0.05) return spent;
-  const std::string ratio = fmt::format("{:.2f}", flops);
-  return flops > 1 ? message("it has {} x the peak FLOPs; {}", ratio, spent)
-                   : message("although it has {} x the peak FLOPs; {}", ratio, spent);
+  if (ask == Scenario::Ask::faster && std::abs(std::log(flops)) > 0.05) {
+    const std::string ratio = fmt::format("{:.2f}", flops);
+    all.push_back(flops > 1 ? message("it has {} x the peak FLOPs", ratio)
+                            : message("although it has {} x the peak FLOPs", ratio));
+  }
+  for (const CaseReport* r : {&winner, &second}) all.push_back(message("{} spends {}", r->name, spends(*r)));
+  return all;
 }
 
 // Cases that do the same work can be compared; others cannot.
@@ -86,6 +89,7 @@ Message lacking(const CaseReport& r) {
                  : message("{} does not fit ({} GiB missing a GPU)", r.name, gib);
 }
 
+// A verdict on cases that do the same work: one finding.
 Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& group, const OrderLikelihood& likelihood) {
   std::vector<const CaseReport*> fitting;
   std::vector<Message> lacks;
@@ -95,10 +99,9 @@ Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& gro
     else
       lacks.push_back(lacking(*r));
   }
-  const Message missing = joined(lacks, message(", "));
   Verdict verdict;
   if (fitting.empty()) {
-    verdict.because = message("no case fits: {}", missing);
+    verdict.findings = {{message("no case fits"), lacks}};
     return verdict;
   }
   const bool by_cost =
@@ -111,18 +114,19 @@ Verdict judge_group(Scenario::Ask ask, const std::vector<const CaseReport*>& gro
   const CaseReport& winner = *fitting.front();
   verdict.winner = winner.name;
   if (fitting.size() == 1) {
-    verdict.because = message("{} ({}) is the only case that fits", winner.name, gpus_of(winner));
-    if (!missing.empty()) verdict.because = message("{}: {}", verdict.because, missing);
+    verdict.findings = {{message("{} ({}) is the only case that fits", winner.name, gpus_of(winner)), lacks}};
     return verdict;
   }
   const CaseReport& second = *fitting[1];
   verdict.ratio = measure(&second) / measure(&winner);
   if (likelihood) verdict.likelihood = likelihood(winner, second, verdict.ratio);
   const std::string ratio = fmt::format("{:.2f}", verdict.ratio);
-  const Message sure = sureness(verdict.likelihood), why = reason(winner, second, ask);
-  verdict.because = by_cost ? message("{} is {} x cheaper than {}{}: {}", winner.name, ratio, second.name, sure, why)
-                            : message("{} is {} x faster than {}{}: {}", winner.name, ratio, second.name, sure, why);
-  if (!missing.empty()) verdict.because = message("{}; {}", verdict.because, missing);
+  const Message sure = sureness(verdict.likelihood);
+  Finding& finding = verdict.findings.emplace_back();
+  finding.said = by_cost ? message("{} is {} x cheaper than {}{}", winner.name, ratio, second.name, sure)
+                         : message("{} is {} x faster than {}{}", winner.name, ratio, second.name, sure);
+  finding.reasons = reasons(winner, second, ask);
+  finding.reasons.insert(finding.reasons.end(), lacks.begin(), lacks.end());
   return verdict;
 }
 
@@ -133,9 +137,10 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
     const CaseReport& only = reports.front();
     Verdict verdict = judge_group(scenario.ask, {&only}, likelihood);
     if (only.fits) {
-      verdict.because =
-          message("{} takes {} s a step ({} % MFU): it spends {}", only.name,
-                  fmt::format("{:.4g}", only.step_time.seconds()), fmt::format("{:.1f}", 100 * only.mfu), spends(only));
+      verdict.findings = {
+          {message("{} takes {} s a step ({} % MFU)", only.name, fmt::format("{:.4g}", only.step_time.seconds()),
+                   fmt::format("{:.1f}", 100 * only.mfu)),
+           {message("it spends {}", spends(only))}}};
     }
     return verdict;
   }
@@ -152,13 +157,24 @@ Verdict judge(const Scenario& scenario, const std::vector<CaseReport>& reports, 
   Verdict verdict;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const Verdict part = judge_group(scenario.ask, groups[i], likelihood);
-    if (i == 0)
+    if (i == 0) {
       verdict = part;
-    else
-      verdict.because =
-          message("{}. With {}: {}", verdict.because, groups[i].front()->subject.model.name, part.because);
+      continue;
+    }
+    Finding& added = verdict.findings.emplace_back(part.findings.front());
+    added.said = message("with {}: {}", groups[i].front()->subject.model.name, added.said);
   }
   return verdict;
+}
+
+std::string Verdict::because() const {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += (text.empty() ? "" : ". ") + finding.said.english();
+    for (std::size_t i = 0; i < finding.reasons.size(); ++i)
+      text += (i == 0 ? ": " : "; ") + finding.reasons[i].english();
+  }
+  return text;
 }
 
 }  // namespace foretrain

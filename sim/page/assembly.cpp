@@ -86,11 +86,16 @@ void Sentences::add_remarks(const CaseReport& report) {
   for (const Message& assumption : report.subject.assumptions) add(assumption);
 }
 
-std::string assembled(const Template& page, const std::string& kind, Json answer, const std::vector<Message>& because,
+std::string assembled(const Template& page, const std::string& kind, Json answer, const std::vector<Finding>& findings,
                       Sentences sentences, Json view, const Origin& origin) {
-  for (const Message& sentence : because) sentences.add(sentence);
+  Json found = Json::array();
+  for (const Finding& finding : findings) {
+    sentences.add(finding.said);
+    for (const Message& reason : finding.reasons) sentences.add(reason);
+    found.push_back({{"said", finding.said.english()}, {"reasons", english(finding.reasons)}});
+  }
   Json about = {{"kind", kind},
-                {"because", english(because)},
+                {"findings", std::move(found)},
                 {"command", origin.command},
                 {"version", origin.version},
                 {"language", report::or_null(origin.language)},

@@ -28,9 +28,9 @@ class Sentences {
 inline constexpr std::size_t kMostSlices = 24000, kMostPictured = 24;
 
 // The template with the answer and its `view` in it: which page it is (`kind`, the name of its command), what stands
-// under its title (`because`), and what its pictures need beside the answer (`view`).
+// under its title (`findings`), and what its pictures need beside the answer (`view`).
 std::string assembled(const Template& page, const std::string& kind, report::Json answer,
-                      const std::vector<Message>& because, Sentences sentences, report::Json view,
+                      const std::vector<Finding>& findings, Sentences sentences, report::Json view,
                       const Origin& origin);
 
 // A command's JSON as text, taken up again.

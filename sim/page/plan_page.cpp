@@ -22,7 +22,7 @@ Message said(const PlanAnswer& answer) {
 
 std::string plan_page(const std::string& title, std::span<const PlanAnswer> answers, const Environment& environment,
                       const Template& page, const Origin& origin) {
-  std::vector<Message> because;
+  std::vector<Finding> findings;
   Sentences sentences(page.chinese);
   std::size_t plans = 0;
   for (const PlanAnswer& answer : answers) plans += answer.best.size();
@@ -31,14 +31,14 @@ std::string plan_page(const std::string& title, std::span<const PlanAnswer> answ
   const std::size_t of_each = answers.empty() ? 0 : pictured / answers.size();
   Json cases = Json::array();
   for (const PlanAnswer& answer : answers) {
-    because.push_back(said(answer));
+    findings.push_back({said(answer)});
     for (std::size_t i = 0; i < answer.best.size(); ++i) {
       const CaseReport& report = answer.best[i].report;
       cases.push_back(i < of_each ? case_view(report, environment, kMostSlices / pictured) : Json(nullptr));
       sentences.add_remarks(report);
     }
   }
-  return assembled(page, "plan", taken_up(report::plans_json(title, answers)), because, std::move(sentences),
+  return assembled(page, "plan", taken_up(report::plans_json(title, answers)), findings, std::move(sentences),
                    {{"cases", std::move(cases)}}, origin);
 }
 

@@ -15,8 +15,8 @@ std::string rent_page(const RentQuestion& question, const RentAnswer& answer, co
     sentences.add(candidate.why_not);
   }
   return assembled(page, "rent", taken_up(report::rent_json(question, answer)),
-                   {report::rent_verdict(question, answer)}, std::move(sentences), {{"machines", std::move(machines)}},
-                   origin);
+                   {{report::rent_verdict(question, answer)}}, std::move(sentences),
+                   {{"machines", std::move(machines)}}, origin);
 }
 
 }  // namespace foretrain::page

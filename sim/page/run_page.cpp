@@ -16,7 +16,7 @@ std::string run_page(const report::RunReport& report, const Environment& environ
     cases.push_back(case_view(report.cases[i], environment, kMostSlices / pictured));
   }
   for (const CaseReport& r : report.cases) sentences.add_remarks(r);
-  return assembled(page, "run", report::run_answer(report), {report.verdict.because}, std::move(sentences),
+  return assembled(page, "run", report::run_answer(report), report.verdict.findings, std::move(sentences),
                    {{"cases", std::move(cases)}}, origin);
 }
 

@@ -33,14 +33,14 @@ Message said(const report::ScaledCase& curve) {
 
 std::string scale_page(const std::string& title, std::span<const report::ScaledCase> cases, bool weak,
                        const Environment& environment, const Template& page, const Origin& origin) {
-  std::vector<Message> because;
+  std::vector<Finding> findings;
   Sentences sentences(page.chinese);
   std::size_t points = 0;
   for (const report::ScaledCase& curve : cases) points += curve.points.size();
   const std::size_t pictured = std::min(points, kMostPictured);
   Json views = Json::array();
   for (const report::ScaledCase& curve : cases) {
-    because.push_back(said(curve));
+    findings.push_back({said(curve)});
     for (const ScalePoint& point : curve.points) {
       const bool drawn = point.report && views.size() < pictured;
       views.push_back(drawn ? case_view(*point.report, environment, kMostSlices / pictured) : Json(nullptr));
@@ -48,7 +48,7 @@ std::string scale_page(const std::string& title, std::span<const report::ScaledC
       sentences.add(point.why_not);
     }
   }
-  return assembled(page, "scale", taken_up(report::scale_json(title, cases, weak)), because, std::move(sentences),
+  return assembled(page, "scale", taken_up(report::scale_json(title, cases, weak)), findings, std::move(sentences),
                    {{"cases", std::move(views)}}, origin);
 }
 

@@ -321,7 +321,7 @@ Json run_answer(const RunReport& report) {
   for (const CaseReport& r : report.cases) json["cases"].push_back(case_json(r));
   json["verdict"] = {{"winner", or_null(report.verdict.winner)},
                      {"ratio", report.verdict.ratio},
-                     {"because", report.verdict.because.english()},
+                     {"because", report.verdict.because()},
                      {"likelihood", or_null(report.verdict.likelihood)}};
   return json;
 }

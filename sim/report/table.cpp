@@ -326,13 +326,23 @@ std::string sentences(const RunReport& report, const Message& title, const Termi
   return text.empty() ? "" : styled(terminal.words(title), Style::faint, terminal) + "\n" + text;
 }
 
+std::string findings(const Verdict& verdict, const Terminal& terminal) {
+  const Style answer = verdict.winner.empty() ? Style::bad : Style::good;
+  std::string text;
+  for (const Finding& finding : verdict.findings) {
+    text += styled(wrapped(terminal.words(finding.said), terminal.width, 2), answer, terminal) + "\n";
+    for (const Message& reason : finding.reasons)
+      text += wrapped("  " + terminal.words(reason), terminal.width, 4) + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string run_table(const RunReport& report, const Terminal& terminal) {
-  const Style answer = report.verdict.winner.empty() ? Style::bad : Style::good;
   const std::vector<std::string> sections = {
       report.title.empty() ? "" : styled(wrapped(report.title, terminal.width, 2), Style::bold, terminal) + "\n",
-      styled(wrapped(terminal.words(report.verdict.because), terminal.width, 2), answer, terminal) + "\n",
+      findings(report.verdict, terminal),
       comparison(report, terminal),
       certainty(report, terminal),
       advice(report, terminal),

@@ -71,8 +71,8 @@ function inspect() {
     }
   }
   return {
-    title: document.title, heading: document.querySelector("h1").textContent, because: [...document.querySelectorAll(".because")].every((said, index) => {
-      const sentence = answer.view.because[index] ?? answer.text;
+    title: document.title, heading: document.querySelector("h1").textContent, because: [...document.querySelectorAll(".because, .reasons li")].every((said, index) => {
+      const sentence = answer.view.findings.flatMap(({said: first, reasons}) => [first, ...reasons])[index] ?? answer.text;
       return said.textContent === (document.documentElement.lang === "en" ? sentence : answer.view.sentences.zh[sentence]);
     }),
     command: document.querySelector("footer code").textContent === answer.view.command, cells: cells.length, wrong, sections,

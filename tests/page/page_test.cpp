@@ -42,7 +42,7 @@ report::RunReport answer_to(const std::string& title, const std::vector<std::str
     answer.cases.back().name = name;
   }
   answer.verdict.winner = names.front();
-  answer.verdict.because = Message(std::string("it is alone"));
+  answer.verdict.findings = {{Message(std::string("it is alone"))}};
   return answer;
 }
 
@@ -109,9 +109,10 @@ TEST_CASE("pages of plans, scaling curves, machines to rent and lessons hold the
   CHECK(plan_view["kind"] == "plan");
   CHECK(plan_view["cases"].size() == 3);
   CHECK(plan_view["cases"][2]["pipeline"]["stages"].size() == planned["cases"][0]["plans"][2]["plan"]["pp"]);
-  REQUIRE(plan_view["because"].size() == 1);
-  CHECK(contains(plan_view["because"][0].get<std::string>(), "the fastest of"));
-  CHECK(contains(plan_view["sentences"]["zh"][plan_view["because"][0].get<std::string>()].get<std::string>(), "最快"));
+  REQUIRE(plan_view["findings"].size() == 1);
+  const std::string found = plan_view["findings"][0]["said"];
+  CHECK(contains(found, "the fastest of"));
+  CHECK(contains(plan_view["sentences"]["zh"][found].get<std::string>(), "最快"));
 
   const std::vector<report::ScaledCase> curves = {
       {"curve", scale(open, environment(), {{2, 3, 4}, false, {.top = 1}})}};
@@ -129,7 +130,7 @@ TEST_CASE("pages of plans, scaling curves, machines to rent and lessons hold the
   const auto [machines, rent_view] = answer_and_view(rent_page(*question, rented, page, {"", ""}));
   CHECK(machines == json::parse(report::rent_json(*question, rented)));
   CHECK(rent_view["machines"].size() == machines["candidates"].size());
-  CHECK(rent_view["because"][0] == machines["verdict"]);
+  CHECK(rent_view["findings"][0]["said"] == machines["verdict"]);
 
   const auto lesson = load_lesson(lesson_path(data_folder(), "what-if"), data_folder(), diagnostics);
   REQUIRE(lesson);
@@ -150,12 +151,15 @@ TEST_CASE("pages of plans, scaling curves, machines to rent and lessons hold the
 
 TEST_CASE("what the program says is on the page in Chinese too, and the language it opens in") {
   report::RunReport answer = answer_to("A question", {"one", "two"});
-  answer.verdict.because = message("{}: {}", "one", message("no case fits: {}", "</script>"));
+  answer.verdict.findings = {
+      {message("with {}: {}", "</script>", message("no case fits")), {message("it spends {}", "money")}}};
   answer.cases[1].warnings.push_back(message("train.seq_len is taken as {}", 2048));
   const std::string html = run_page(answer, environment(), the_template(), {"", "", "zh"});
   const json view = json::parse(block(html, "answer"))["view"];
   CHECK(view["language"] == "zh");
-  CHECK(view["sentences"]["zh"][answer.verdict.because.english()] == "one：没有一个方案放得下：</script>");
+  CHECK(view["findings"][0]["said"] == "with </script>: no case fits");
+  CHECK(view["sentences"]["zh"]["with </script>: no case fits"] == "换成 </script>：没有一个方案放得下");
+  CHECK(view["sentences"]["zh"]["it spends money"] == "其中 money");
   CHECK(view["sentences"]["zh"]["train.seq_len is taken as 2048"] == "train.seq_len 取 2048");
   CHECK(json::parse(block(run_page(answer, environment(), the_template(), {"", ""}), "answer"))["view"]["language"]
             .is_null());

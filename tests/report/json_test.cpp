@@ -117,7 +117,7 @@ TEST_CASE("optional figures") {
 
 TEST_CASE("no winner is null") {
   RunReport run = report::testing::run_of({report::testing::too_large("large")});
-  run.verdict = {"", 1.0, message("no case fits"), {}};
+  run.verdict = {"", 1.0, {{message("no case fits")}}, {}};
   CHECK(json::parse(run_json(run))["verdict"]["winner"].is_null());
 }
 

@@ -92,7 +92,7 @@ inline RunReport run_of(std::vector<CaseReport> cases) {
   run.title = "a question";
   run.verdict.winner = cases.empty() ? "" : cases.front().name;
   run.verdict.ratio = 1.5;
-  run.verdict.because = message("the first wins by 1.50 x: it has more of everything");
+  run.verdict.findings = {{message("the first wins by 1.50 x"), {message("it has more of everything")}}};
   run.cases = std::move(cases);
   return run;
 }

@@ -52,7 +52,7 @@ async function draw(browser, {file, words, width, height, dark = false, section,
 const browser = new Browser(chromium);
 try {
   for (const one of pages) await draw(browser, one);
-  writeFileSync(target("terminal.svg"), terminal(foretrain, "tools/run", ["run", "scenarios/8x40g-vs-4x80g.yaml"], {lines: 18}));
+  writeFileSync(target("terminal.svg"), terminal(foretrain, "tools/run", ["run", "scenarios/8x40g-vs-4x80g.yaml"], {lines: 20}));
   writeFileSync(target("trace.svg"), timeline(foretrain, ["run", "scenarios/zero-bubble.yaml", "--case", "ZB-1p"], join(work, "trace.json"), {processes: 4, from: 0.22, to: 0.42}));
 } finally {
   await browser.close();

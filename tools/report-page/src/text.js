@@ -24,7 +24,10 @@ function figuresOf(one) {
 function opening(good, ...more) {
   return h("section", {id: "verdict", class: good ? "verdict" : "verdict bad", "aria-labelledby": "question"},
     h("h1", {id: "question"}, said(answer.title) || t("ui.untitled")),
-    answer.view.because.map((sentence) => h("p", {class: "because"}, said(sentence))), ...more);
+    answer.view.findings.map(({said: sentence, reasons}) => [
+      h("p", {class: "because"}, said(sentence)),
+      reasons.length > 0 && h("ul", {class: "reasons"}, reasons.map((reason) => h("li", {}, said(reason)))),
+    ]), ...more);
 }
 
 // The answer, and the figures of the case that wins, or of the only one.
