@@ -31,7 +31,7 @@ Command memory_command(CLI::App& program) {
       *program.add_subcommand("memory", "what it takes to serve, adapt or train a model: a ladder of memory");
   const auto options = std::make_shared<MemoryOptions>();
   LadderQuestion& q = options->question;
-  parser.add_option("MODEL", q.model, "a model of the catalogue, or a path of a model file")->required();
+  parser.add_option("MODEL,--model", q.model, "a model of the catalogue, or a path of a model file")->required();
   parser.add_option("--streams", q.streams, "answered at a time")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

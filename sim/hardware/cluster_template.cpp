@@ -77,6 +77,46 @@ std::optional<Node> look_at_topology(config::MapReader& asked, const DataFolder&
   return std::move(seen->machine);
 }
 
+std::optional<std::int64_t> whole_number(const Node& map, std::string_view key) {
+  Diagnostics aside;  // what is wrong with it is said where it is read
+  config::MapReader reader(map, aside, "");
+  return reader.integer(key, {1, 1e9});
+}
+
+// A job on several nodes says how they are joined, or is taken to run on the nodes that its GPU mostly comes in.
+void add_usual_network(ClusterTemplate& result, const DataFolder& data) {
+  Node& cluster = result.merged;
+  for (const char* said : {"node", "topo", "fabric", "nics", "nic_gbps", "net", "mig"}) {
+    if (!cluster.is_map() || cluster.find(said) != nullptr) return;
+  }
+  const Node* name = cluster.find("gpu");
+  if (name == nullptr || !name->is_scalar()) return;
+  Diagnostics aside;
+  const std::optional<Gpu> gpu = load_gpu(data, name->scalar(), name->position, aside);
+  if (!gpu || gpu->usual_node.empty()) return;
+  const auto found =
+      config::Catalogue(data.path + "/hardware/nodes", "node").find(gpu->usual_node, name->position, aside);
+  if (!found) return;
+
+  const std::int64_t usual = whole_number(*found->node, "gpus_per_node").value_or(1);
+  const std::int64_t nics = whole_number(*found->node, "nics").value_or(1);
+  const auto gpus = whole_number(cluster, "gpus"), nodes = whole_number(cluster, "nodes");
+  const std::int64_t per_node = whole_number(cluster, "gpus_per_node")
+                                    .value_or(gpus && nodes ? std::max<std::int64_t>(*gpus / *nodes, 1) : usual);
+  if (nodes.value_or(1) == 1 && gpus.value_or(1) <= per_node) return;
+  const auto add = [&](std::string key, Node value) {
+    value.position = name->position;
+    if (cluster.find(key) == nullptr) cluster.map().push_back({std::move(key), name->position, std::move(value)});
+  };
+  add("gpus_per_node", {{}, std::to_string(per_node), false});
+  add("nics", {{}, std::to_string(std::max<std::int64_t>(nics * per_node / usual, 1)), false});
+  for (const char* key : {"nvlink_domain", "nic_gbps", "net"}) {
+    if (const Node* value = found->node->find(key)) add(key, *value);
+  }
+  result.cautions.push_back(
+      message("the nodes and their network are taken as those of {}, usual for {}", found->name, gpu->name));
+}
+
 }  // namespace
 
 std::optional<ClusterTemplate> fill_from_catalogue(const Node& cluster, const DataFolder& data,
@@ -96,6 +136,7 @@ std::optional<ClusterTemplate> fill_from_catalogue(const Node& cluster, const Da
   result.merged = merge(node->machine, fabric->machine);
   if (cluster.is_map()) result.merged = merge(result.merged, cluster);
   result.merged.position = cluster.position;
+  if (node->name.empty() && fabric->name.empty()) add_usual_network(result, data);
   result.node_name = std::move(node->name);
   result.fabric_name = std::move(fabric->name);
   return result;

@@ -16,8 +16,9 @@ struct ClusterTemplate {
 };
 
 // Looks up `node` or `topo`, and `fabric`, if given, and merges: what the scenario writes over what they say, the
-// fabric's NIC rate and network over the node's, the node's NIC count over the fabric's. nullopt after reporting an
-// unknown name or a map that is none.
+// fabric's NIC rate and network over the node's, the node's NIC count over the fabric's. Several nodes of which the
+// scenario says no network get that of the GPU's usual node. nullopt after reporting an unknown name or a map that is
+// none.
 std::optional<ClusterTemplate> fill_from_catalogue(const config::Node& cluster, const DataFolder& data,
                                                    Diagnostics& diagnostics);
 

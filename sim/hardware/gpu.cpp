@@ -97,6 +97,7 @@ Gpu read_datasheet(MapReader& file, std::string name, Diagnostics& diagnostics) 
   gpu.tdp_watts = file.required_number("tdp_w", Unit::watts, {1, 1e5});
   gpu.p2p_over_pcie = file.boolean("p2p_over_pcie").value_or(true);
   gpu.mig = read_mig(file, gpu.sm_count, gpu.memory, diagnostics);
+  gpu.usual_node = file.text("usual_node").value_or("");
   gpu.source = file.required_text("source");
   for (const char* unused : {"name", "aliases", "compute_capability", "checked", "note"}) file.has(unused);
   return gpu;

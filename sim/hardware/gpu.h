@@ -89,6 +89,7 @@ struct Gpu {
   bool p2p_over_pcie = true;  // false: the driver refuses, copies between GPUs go through host memory
   std::optional<Mig> mig;     // how it may be cut into slices, where it can
   AchievedRates achieved;
+  std::string usual_node;  // of the catalogue: how several nodes of it are mostly built and joined; may be empty
   std::string source;
 
   std::string full_name() const { return slice.empty() ? name : name + " " + slice; }

@@ -271,8 +271,43 @@ TEST_CASE("bad maps are refused at the right place, with what would be right") {
   refused_at("{node: dgx-h100, source: me}", "source", {"unknown key 'source'"});
 }
 
-TEST_CASE("several nodes need a network that is said, not assumed") {
-  refused("{gpu: h100, gpus: 16}", 1, {"16 GPUs in 2 nodes need a network", "nics and nic_gbps are missing", "fabric"});
+TEST_CASE("several nodes of which nothing else is said are those that the GPU mostly comes in") {
+  const ClusterDescription two = good("{gpu: h100, gpus: 16}");
+  CHECK(two.gpus_per_node == 8);
+  CHECK(two.nics == 8);
+  CHECK(two.nic_rate == gigabits_per_second(400));
+  CHECK(two.network == NetworkKind::infiniband);
+  const auto said = [](const ClusterDescription& cluster) {
+    return std::any_of(cluster.assumptions.begin(), cluster.assumptions.end(),
+                       [](const Message& m) { return foretrain::testing::contains(m.english(), "taken as those of"); });
+  };
+  CHECK(said(two));
+  CHECK_FALSE(said(good("{gpu: h100, gpus: 8}")));
+  CHECK_FALSE(said(good("{gpu: h100, gpus: 16, fabric: 25gbe}")));
+  // Fewer GPUs in a node have fewer of its NICs.
+  CHECK(good("{gpu: h100, gpus: 16, gpus_per_node: 4}").nics == 4);
+  CHECK(good("{gpu: a100-80g, gpus: 16, nodes: 4}").nics == 4);
+  CHECK(good("{gpu: h100, gpus: 3, nodes: 3}").nics == 1);
+  // A rack that NVLink joins is one.
+  CHECK(good("{gpu: gb200, gpus: 72}").gpus_per_node == 72);
+}
+
+TEST_CASE("the usual node of a GPU is one of that GPU, with a network") {
+  Diagnostics diagnostics;
+  const config::Catalogue gpus(data_folder().path + "/hardware/gpus", "GPU");
+  for (const std::string& name : gpus.names()) {
+    CAPTURE(name);
+    const auto gpu = load_gpu(data_folder(), name, {}, diagnostics);
+    REQUIRE(gpu);
+    if (gpu->usual_node.empty()) continue;
+    const ClusterDescription two = good("{node: " + gpu->usual_node + ", nodes: 2}");
+    CHECK(two.gpu.name == name);
+    CHECK(two.node_name == gpu->usual_node);
+  }
+}
+
+TEST_CASE("else several nodes need a network that is said, not assumed") {
+  refused("{gpu: 4090, gpus: 16}", 1, {"16 GPUs in 2 nodes need a network", "nics and nic_gbps are missing", "fabric"});
   refused("{gpu: h100, gpus: 16, nics: 8}", 1, {"nic_gbps is missing"});
   refused_at("{gpu: h100, gpus: 16, nics: 0, nic_gbps: 400}", "0, nic_gbps", {"nics is missing"});
   refused("{node: 8x-a40, nodes: 2}", 1, {"need a network"});
