@@ -36,7 +36,7 @@ void resolve_experts(const Question& q, const Software& software, Plan& plan) {
   }
   // Each rank hands on the tokens it has; without sequence parallelism all ranks of a group have the same ones, and
   // Megatron-Core refuses to train so (core/transformer/moe/moe_layer.py).
-  if (q.tp > 1 && !q.request.sequence_parallel.value_or(false)) {
+  if (q.tp > 1 && !q.request.sequence_parallel.value_or(true)) {
     q.error("sequence_parallel", fmt::format("experts with tp={} need sequence_parallel: true, or tp=1", q.tp));
   }
   if (m.shared_expert_ffn % q.tp != 0) {

@@ -39,8 +39,12 @@ void check_tensor_parallel(const Question& q) {
   }
 }
 
+// Off unless it is asked for; experts are not trained without it.
 void resolve_sequence_parallel(const Question& q, Plan& plan) {
-  plan.sequence_parallel = q.request.sequence_parallel.value_or(false);
+  const bool needed = q.model.experts > 0 && q.tp > 1;
+  plan.sequence_parallel = q.request.sequence_parallel.value_or(needed);
+  if (needed && !q.request.sequence_parallel)
+    q.note("tp", message("sequence_parallel is taken as true: experts with tp={} need it", q.tp));
   if (!plan.sequence_parallel) return;
   if (q.tp == 1) {
     q.warning("sequence_parallel", message("sequence_parallel has no effect with tp=1"));

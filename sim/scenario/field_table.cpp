@@ -257,8 +257,8 @@ std::vector<Field> plan_fields() {
       number("plan.expert_imbalance", Unit::count, {1, 1000}, "tokens of the busiest expert rank over the mean", "1"),
       number("plan.capacity_factor", Unit::count, {0.1, 1000}, "tokens an expert takes at most, over the mean",
              "as many as come"),
-      boolean("plan.sequence_parallel", "norms and dropout split over the tensor-parallel ranks", "false",
-              "--sequence-parallel"),
+      boolean("plan.sequence_parallel", "norms and dropout split over the tensor-parallel ranks",
+              "true for experts with tp", "--sequence-parallel"),
       choice(
           "plan.schedule",
           {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-2p", "zero-bubble-v", "dualpipe", "dualpipe-v"},

@@ -325,7 +325,9 @@ TEST_CASE("experts must divide over the ranks, and the message says how") {
   CHECK(job.refusal("ep: 3").find("ep=3 does not divide experts=8; legal: 1, 2, 4, 8") != std::string::npos);
   CHECK(job.refusal("{ep: 8, pp: 8}").find("ep=8 does not divide the 4 ranks of a stage") != std::string::npos);
   CHECK(job.refusal("{ep: 8, etp: 8}").find("legal: 1, 2, 4") != std::string::npos);
-  CHECK(job.refusal("{ep: 8, tp: 2}").find("sequence_parallel") != std::string::npos);
+  CHECK(job.refusal("{ep: 8, tp: 2, sequence_parallel: false}").find("need sequence_parallel") != std::string::npos);
+  CHECK(job.plan("{ep: 8, tp: 2}")->sequence_parallel);
+  CHECK_FALSE(job.plan("{ep: 8, tp: 1}")->sequence_parallel);
   const auto split = job.plan("{ep: 8, tp: 4, sequence_parallel: true}");
   REQUIRE(split);
   CHECK(split->etp == 4);  // as tp, which is Megatron-Core's default
