@@ -123,12 +123,13 @@ KeptTensors kept_tensors(const Case& c, LayerKind kind) {
 }
 
 // What the weight gradients of a layer are made of, in bytes per token: the inputs of its linear layers and the
-// gradients of their outputs (16-bit).
+// gradients of their outputs, as their products read them.
 double deferred_per_token(const Case& c, LayerKind kind) {
   const Model& m = c.model;
   const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.query_width());
   const double kv = kept_kv_width(c);
   const double f = static_cast<double>(m.ffn), input = kept_input_bytes(c);
+  const double gradient = is_quantised(c.train.precision) ? operand_bytes(c.train.precision) : 2;
   if (kind.experts) {
     const double copies = copies_of_token(c);
     const double shared = static_cast<double>(m.shared_expert_ffn), wide = m.gated ? 2 : 1;
@@ -136,10 +137,10 @@ double deferred_per_token(const Case& c, LayerKind kind) {
     const double mlp_inputs = copies * (h + expert) + h / hidden_shards(c) + shared / c.plan.tp;
     const double mlp_outputs = copies * (h + wide * expert) + h / hidden_shards(c) + wide * shared / c.plan.tp;
     return input * (h / hidden_shards(c) + q / c.plan.tp + mlp_inputs) +
-           2 * (h / hidden_shards(c) + (q + 2 * kv) / c.plan.tp + mlp_outputs);
+           gradient * (h / hidden_shards(c) + (q + 2 * kv) / c.plan.tp + mlp_outputs);
   }
   const double inputs = input * (2 * h / hidden_shards(c) + (q + f) / c.plan.tp);
-  const double outputs = 2 * (2 * h / hidden_shards(c) + (q + 2 * kv + (m.gated ? 2 : 1) * f) / c.plan.tp);
+  const double outputs = gradient * (2 * h / hidden_shards(c) + (q + 2 * kv + (m.gated ? 2 : 1) * f) / c.plan.tp);
   return inputs + outputs;
 }
 

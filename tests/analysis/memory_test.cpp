@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "sim/memory/activations.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -144,6 +145,16 @@ TEST_CASE("zero-bubble schedules keep to their memory") {
   CHECK(twice.front() >= (2 * 4 - 1) * one * 0.99);
   // Both copies of dualpipe, p + 1 micro-batches (arXiv 2412.19437, table 2).
   for (double stage : activations(PipelineSchedule::dualpipe, 2)) CHECK(stage <= 5 * one * 1.01);
+}
+
+TEST_CASE("what waits for weight gradients waits as their products read it") {
+  Case c = case_of(
+      "model: {arch: llama, layers: 4, hidden: 4096, heads: 32, ffn: 11008, vocab: 32000}\nsoftware: hai-llm\n"
+      "cluster: {gpu: h100, gpus: 4}\ntrain: {seq_len: 1024, global_batch: 8, precision: bf16}\n"
+      "plan: {pp: 4, schedule: zero-bubble, micro_batch: 1}");
+  const double bf16 = deferred_activations_of_layer(c, {}).value;
+  c.train.precision = Precision::fp8;
+  CHECK(deferred_activations_of_layer(c, {}).value == doctest::Approx(bf16 / 2));
 }
 
 TEST_CASE("the two copies of dualpipe cost twice the parameters") {
