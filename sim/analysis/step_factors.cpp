@@ -1,7 +1,5 @@
 #include "sim/analysis/step_factors.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "sim/config/reader.h"
@@ -23,7 +21,7 @@ void for_each_entry(config::MapReader& file, const char* section, Diagnostics& d
   if (list == nullptr || list->is_null()) return;
   if (!list->is_map()) {
     file.error(section,
-               fmt::format("{} must be a map from names to factors, such as {{torch-fsdp: {{host: 1.1}}}}", section));
+               message("{} must be a map from names to factors, such as {{torch-fsdp: {{host: 1.1}}}}", section));
     return;
   }
   for (const auto& entry : list->map()) {

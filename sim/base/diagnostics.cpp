@@ -14,8 +14,8 @@ void Diagnostics::add(Severity severity, SourcePosition position, Message messag
   if (all_.size() < kLimit) all_.push_back({severity, std::move(position), std::move(message)});
 }
 
-void Diagnostics::error(SourcePosition p, std::string m) { add(Severity::error, std::move(p), std::move(m)); }
-void Diagnostics::unsupported(SourcePosition p, std::string feature) {
+void Diagnostics::error(SourcePosition p, Message m) { add(Severity::error, std::move(p), std::move(m)); }
+void Diagnostics::unsupported(SourcePosition p, Message feature) {
   add(Severity::unsupported, std::move(p), std::move(feature));
 }
 void Diagnostics::warning(SourcePosition p, Message m) { add(Severity::warning, std::move(p), std::move(m)); }
@@ -25,15 +25,31 @@ void Diagnostics::append(const Diagnostics& other) {
   for (const Diagnostic& d : other.all_) add(d.severity, d.position, d.message);
 }
 
-std::string to_string(const Diagnostic& d) {
-  const bool is_error = d.severity == Severity::error || d.severity == Severity::unsupported;
-  const char* word = is_error ? "error" : d.severity == Severity::warning ? "warning" : "note";
-  const std::string message = d.message.english();
-  const char* suffix = d.severity == Severity::unsupported ? " is not simulated yet; leave it out" : "";
-  if (!d.position.file) return fmt::format("{}: {}{}", word, message, suffix);
-  if (d.position.line == 0) return fmt::format("{}: {}: {}{}", *d.position.file, word, message, suffix);
-  return fmt::format("{}:{}:{}: {}: {}{}", *d.position.file, d.position.line, d.position.column, word, message, suffix);
+namespace {
+
+Message said(Severity severity, const Message& what) {
+  switch (severity) {
+    case Severity::unsupported:
+      return message("error: {} is not simulated yet; leave it out", what);
+    case Severity::warning:
+      return message("warning: {}", what);
+    case Severity::note:
+      return message("note: {}", what);
+    default:
+      return message("error: {}", what);
+  }
 }
+
+}  // namespace
+
+Message as_message(const Diagnostic& d) {
+  const Message what = said(d.severity, d.message);
+  const auto& [file, line, column] = d.position;
+  if (!file) return what;
+  return message("{}{}", line == 0 ? *file + ": " : fmt::format("{}:{}:{}: ", *file, line, column), what);
+}
+
+std::string to_string(const Diagnostic& diagnostic) { return as_message(diagnostic).english(); }
 
 namespace {
 
@@ -74,10 +90,12 @@ std::vector<std::string> closest(std::string_view word, const std::vector<std::s
   return best;
 }
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+Message did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::vector<std::string> best = closest(word, candidates);
-  if (best.empty()) return "";
-  return fmt::format("; did you mean '{}'?", fmt::join(best, "' or '"));
+  if (best.empty()) return {};
+  std::vector<Message> quoted;
+  for (const std::string& candidate : best) quoted.push_back(fmt::format("'{}'", candidate));
+  return message("; did you mean {}?", joined(quoted, message(" or ")));
 }
 
 }  // namespace foretrain

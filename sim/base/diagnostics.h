@@ -33,10 +33,12 @@ struct Diagnostic {
 // Loaders take a Diagnostics&, report into it and carry on where they can.
 class Diagnostics {
  public:
-  void error(SourcePosition position, std::string message);
+  void error(SourcePosition position, Message message);
+  void error(SourcePosition position, std::string message) = delete;  // a bare text would have no translation
   // Names a feature that is not simulated ("plan.offload"). It counts as an error, and validation can tell such
   // cases from faulty ones.
-  void unsupported(SourcePosition position, std::string feature);
+  void unsupported(SourcePosition position, Message feature);
+  void unsupported(SourcePosition position, std::string feature) = delete;
   void warning(SourcePosition position, Message message);
   // An assumption made on the user's behalf ("7b is taken as llama-2-7b").
   void note(SourcePosition position, Message message);
@@ -53,13 +55,14 @@ class Diagnostics {
 };
 
 // "file:line:column: error: message", the form editors and compilers share.
+Message as_message(const Diagnostic& diagnostic);
 std::string to_string(const Diagnostic& diagnostic);
 
 // The candidates nearest to `word` by edit distance, best first, at most `limit`; none that is far off.
 std::vector<std::string> closest(std::string_view word, const std::vector<std::string>& candidates,
                                  std::size_t limit = 3);
 
-// "; did you mean 'a' or 'b'?" from closest(), or an empty string.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+// "; did you mean 'a' or 'b'?" from closest(), or an empty message.
+Message did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace foretrain

@@ -2,6 +2,8 @@
 
 #include <fmt/args.h>
 
+#include <system_error>
+
 namespace foretrain {
 
 std::string filled(std::string_view pattern, const std::vector<std::string>& texts) {
@@ -16,6 +18,14 @@ std::string Message::english() const {
   for (const Message& argument : arguments_) texts.push_back(argument.english());
   return filled(pattern_, texts);
 }
+
+Message quoted_words(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) pattern.append(c == '{' || c == '}' ? 2 : 1, c);
+  return {pattern, {}};
+}
+
+Message system_error(int number) { return quoted_words(std::generic_category().message(number)); }
 
 std::vector<std::string> english(const std::vector<Message>& messages) {
   std::vector<std::string> texts;

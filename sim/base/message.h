@@ -60,6 +60,11 @@ Message message(fmt::format_string<detail::Printed<Arguments>...> pattern, Argum
   return Message(std::string_view(text.data(), text.size()), {detail::argument(std::forward<Arguments>(arguments))...});
 }
 
+// What the operating system or a library says of itself: a pattern without places, whatever braces are in it.
+Message quoted_words(std::string_view text);
+// Of an error number of the system, "No such file or directory".
+Message system_error(int number);
+
 std::vector<std::string> english(const std::vector<Message>& messages);
 
 // Messages one after another: "a, b and c" is joined({a, b, c}, ", ", message(" and ")).

@@ -10,7 +10,7 @@ std::optional<std::vector<Peer>> load_peers(const std::string& path, Diagnostics
   std::vector<Peer> peers;
   config::MapReader file(*document, diagnostics, "peers");
   if (const config::Node* list = file.node("peers"); list == nullptr || !list->is_sequence()) {
-    file.error("peers", "peers must be a list of {predictor, kind, error, rows, settings, sources, url}");
+    file.error("peers", message("peers must be a list of {{predictor, kind, error, rows, settings, sources, url}}"));
   } else {
     for (const config::Node& item : list->sequence()) {
       config::MapReader map(item, diagnostics, "peer");

@@ -128,7 +128,7 @@ class Calibrator {
     if (const auto known = resolved_.find(key); known != resolved_.end()) return known->second;
     const CalibrationRule& rule = rule_of(file, figure);
     if (!in_work_.insert(key).second) {
-      diagnostics_.error(rule.position, fmt::format("{} of {} refers to itself by way of others", figure, file.name));
+      diagnostics_.error(rule.position, message("{} of {} refers to itself by way of others", figure, file.name));
       return {};
     }
     CalibratedFigure result = rule.kind == Kind::absent ? CalibratedFigure{} : figure_of(file, figure, rule);
@@ -158,8 +158,8 @@ class Calibrator {
       result.origin = Kind::measured;
       take_fit(figure, rule, *fitted, result);
     } else if (rule.kind == Kind::measured) {
-      diagnostics_.error(rule.position, fmt::format("no measurements say what {} of {} is; give a value, or an `as`",
-                                                    figure, file.name));
+      diagnostics_.error(rule.position,
+                         message("no measurements say what {} of {} is; give a value, or an `as`", figure, file.name));
     } else if (rule.kind == Kind::as) {
       result.values = other(file, figure, rule);
     } else {
@@ -198,7 +198,7 @@ class Calibrator {
     const FileRules& source = precision ? file : *named->second;
     const CalibratedFigure taken = known_precision(rule.as) || !precision ? resolve(source, from) : CalibratedFigure{};
     if (taken.values.empty()) {
-      diagnostics_.error(rule.position, fmt::format("{} has no {} to take over", config::in_quotes(rule.as), figure));
+      diagnostics_.error(rule.position, message("{} has no {} to take over", config::in_quotes(rule.as), figure));
       return {0.0, 0.0, 0.0};
     }
     double factor = rule.times;
@@ -223,7 +223,7 @@ class Calibrator {
       const CalibratedFigure found = resolve(file, figure);
       if (!found.values.empty() && found.values[0] > 0) return found.values[0];
     }
-    diagnostics_.error(file.position, fmt::format("{} has neither a bf16 nor an fp16 rate", file.name));
+    diagnostics_.error(file.position, message("{} has neither a bf16 nor an fp16 rate", file.name));
     return 1.0;
   }
 
@@ -244,8 +244,7 @@ void check_cards(const CalibrationRules& rules, const Measurements& measurements
   for (const Datasheet& card : measurements.cards) {
     const auto file = file_of(card.achieved);
     if (file == rules.files.end()) {
-      diagnostics.error(card.achieved_at,
-                        fmt::format("{} has no entry in rules.yaml", config::in_quotes(card.achieved)));
+      diagnostics.error(card.achieved_at, message("{} has no entry in rules.yaml", config::in_quotes(card.achieved)));
     }
   }
   const config::Catalogue catalogue(data.path + "/hardware/gpus", "GPU");

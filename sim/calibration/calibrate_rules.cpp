@@ -64,7 +64,7 @@ CalibrationRule read_rule(MapReader& parent, std::string_view key, Form form, Di
   if (form == Form::attention) rule.backward_of_forward = map.number("backward_of_forward", Unit::count, kFactor);
   map.finish();
   if (given != 1) {
-    diagnostics.error(map.position(), fmt::format("{} needs one of value, measured: true, as and assumed", key));
+    diagnostics.error(map.position(), message("{} needs one of value, measured: true, as and assumed", key));
     rule.kind = Kind::absent;
   }
   return rule;
@@ -72,7 +72,7 @@ CalibrationRule read_rule(MapReader& parent, std::string_view key, Form form, Di
 
 CalibrationRule required_rule(MapReader& parent, std::string_view key, Form form, Diagnostics& diagnostics) {
   CalibrationRule rule = read_rule(parent, key, form, diagnostics);
-  if (!parent.has(key)) parent.error(key, fmt::format("{} is missing", key));
+  if (!parent.has(key)) parent.error(key, message("{} is missing", key));
   return rule;
 }
 
@@ -94,7 +94,7 @@ FileRules read_file(const Node& node, Diagnostics& diagnostics) {
   file.position = map.position();
   file.name = map.required_text("name");
   if (!file.name.empty() && !plain_name(file.name)) {
-    map.error("name", "a name is lower-case letters, digits and '-'; it becomes that of a file");
+    map.error("name", message("a name is lower-case letters, digits and '-'; it becomes that of a file"));
   }
   file.title = map.required_text("title");
   file.measured_on = map.text_list("measured_on").value_or(std::vector<std::string>{});
@@ -131,7 +131,7 @@ std::optional<CalibrationRules> load_rules(const std::string& path, Diagnostics&
   rules.elementwise_floor = required_rule(map, "elementwise_floor_us", Form::number, diagnostics);
   const Node* files = map.node("files");
   if (files == nullptr || !files->is_sequence()) {
-    map.error("files", "files must be a list, one entry for each file of hardware/calibrated");
+    map.error("files", message("files must be a list, one entry for each file of hardware/calibrated"));
   } else {
     for (const Node& file : files->sequence()) rules.files.push_back(read_file(file, diagnostics));
   }
@@ -140,7 +140,7 @@ std::optional<CalibrationRules> load_rules(const std::string& path, Diagnostics&
     for (std::size_t j = 0; j < i; ++j) {
       if (rules.files[i].name != rules.files[j].name) continue;
       diagnostics.error(rules.files[i].position,
-                        fmt::format("there are two entries {}", config::in_quotes(rules.files[i].name)));
+                        message("there are two entries {}", config::in_quotes(rules.files[i].name)));
     }
   }
   if (diagnostics.error_count() > errors_before) return std::nullopt;

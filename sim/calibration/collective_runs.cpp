@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -79,7 +77,7 @@ class RunReader {
     points(run, result);
     run.finish();
     if (result.ranks % nodes != 0 || result.ranks / nodes > per_node) {
-      run.error("ranks", fmt::format("{} ranks do not fill {} nodes of {} GPUs evenly", result.ranks, nodes, per_node));
+      run.error("ranks", message("{} ranks do not fill {} nodes of {} GPUs evenly", result.ranks, nodes, per_node));
     }
     if (!card || diagnostics_.error_count() > errors_before) return std::nullopt;
     d.gpu = card->gpu;
@@ -101,7 +99,7 @@ class RunReader {
     try {
       result.cluster = std::make_shared<const Cluster>(std::move(d), rates_);
     } catch (const std::invalid_argument& problem) {
-      run.error("gpus_per_node", fmt::format("no such machine: {}", problem.what()));
+      run.error("gpus_per_node", message("no such machine: {}", problem.what()));
       return std::nullopt;
     }
     for (int node = 0; node < nodes; ++node) {
@@ -114,16 +112,16 @@ class RunReader {
   void points(MapReader& run, CollectiveRun& result) {
     const Node* list = run.node("points");
     const std::optional<std::string> log = run.text("log");
-    if ((list != nullptr) == log.has_value()) return run.error("points", "a run has either points or a log");
+    if ((list != nullptr) == log.has_value()) return run.error("points", message("a run has either points or a log"));
     if (log) return read_log(run, *log, result);
-    if (!list->is_sequence()) return run.error("points", "points are a list of [bytes, microseconds]");
+    if (!list->is_sequence()) return run.error("points", message("points are a list of [bytes, microseconds]"));
     for (const Node& point : list->sequence()) {
       const bool pair = point.is_sequence() && point.sequence().size() == 2 && point.sequence()[0].is_scalar() &&
                         point.sequence()[1].is_scalar();
       const auto bytes = pair ? number_in(point.sequence()[0].scalar()) : std::nullopt;
       const auto us = pair ? number_in(point.sequence()[1].scalar()) : std::nullopt;
       if (!bytes || !us || !(*bytes > 0 && *bytes < 1e15) || !(*us > 0 && *us < 1e12)) {
-        diagnostics_.error(point.position, "a point is [bytes, microseconds], both above 0");
+        diagnostics_.error(point.position, message("a point is [bytes, microseconds], both above 0"));
       } else {
         result.points.push_back({*bytes, *us * 1e-6});
       }
@@ -132,12 +130,12 @@ class RunReader {
 
   void read_log(MapReader& run, const std::string& name, CollectiveRun& result) {
     if (name.find("..") != std::string::npos || name.starts_with('/')) {
-      return run.error("log", "a log lies in or below the folder of this file");
+      return run.error("log", message("a log lies in or below the folder of this file"));
     }
     std::ifstream file(folder_ + "/" + name, std::ios::binary);
-    if (!file) return run.error("log", fmt::format("{} cannot be read", config::in_quotes(name)));
+    if (!file) return run.error("log", message("{} cannot be read", config::in_quotes(name)));
     result.points = parse_nccl_tests(std::string(std::istreambuf_iterator<char>(file), {}));
-    if (result.points.empty()) run.error("log", fmt::format("{} has no table of nccl-tests", config::in_quotes(name)));
+    if (result.points.empty()) run.error("log", message("{} has no table of nccl-tests", config::in_quotes(name)));
   }
 
   const DataFolder& data_;

@@ -17,7 +17,7 @@ std::optional<ErrorBars> load_error_bars(const DataFolder& data, Diagnostics& di
   std::ifstream stream(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   if (!stream) {
-    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, "cannot be read");
+    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, message("cannot be read"));
     return std::nullopt;
   }
   return read_error_bars(text, path, diagnostics);
@@ -36,7 +36,7 @@ std::optional<ErrorBars> read_error_bars(std::string_view text, const std::strin
       value = found->second;
     } else {
       diagnostics.error({std::make_shared<const std::string>(file_name), 1, 1},
-                        fmt::format("there is no line '#: {}: NUMBER', a number from 0 to 1e6", name));
+                        message("there is no line '#: {}: NUMBER', a number from 0 to 1e6", name));
     }
   };
   const int errors_before = diagnostics.error_count();

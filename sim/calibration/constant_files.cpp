@@ -32,8 +32,7 @@ void read_rules(const Node& node, const std::string& name, Diagnostics& diagnost
     map.text("note");
     map.finish();
     if (rule.min > rule.value || rule.max < rule.value) {
-      diagnostics.error(node.position,
-                        fmt::format("{} is {} and not from {} to {}", name, rule.value, rule.min, rule.max));
+      diagnostics.error(node.position, message("{} is {} and not from {} to {}", name, rule.value, rule.min, rule.max));
     }
     rules.push_back(std::move(rule));
   } else if (node.is_map()) {
@@ -41,8 +40,7 @@ void read_rules(const Node& node, const std::string& name, Diagnostics& diagnost
       read_rules(entry.value, name.empty() ? entry.key : name + "." + entry.key, diagnostics, rules);
     }
   } else if (!node.is_scalar()) {
-    diagnostics.error(node.position,
-                      fmt::format("{} must be a constant, such as {{value: 1.5}}, or a map of them", name));
+    diagnostics.error(node.position, message("{} must be a constant, such as {{value: 1.5}}, or a map of them", name));
   }
 }
 
@@ -133,14 +131,14 @@ std::optional<ConstantRules> load_constant_rules(const std::string& path, Diagno
   std::optional<Node> node = config::parse_yaml_file(path, diagnostics);
   if (!node) return std::nullopt;
   if (!node->is_map()) {
-    diagnostics.error(node->position, "the rules of constants are a map of files: collectives, hosts, links");
+    diagnostics.error(node->position, message("the rules of constants are a map of files: collectives, hosts, links"));
     return std::nullopt;
   }
   for (const Node::Entry& entry : node->map()) {
     const bool known = entry.key == "collectives" || entry.key == "hosts" || entry.key == "links";
     if (known && entry.value.is_map()) continue;
     diagnostics.error(entry.key_position,
-                      fmt::format("{} is not a map named collectives, hosts or links", config::in_quotes(entry.key)));
+                      message("{} is not a map named collectives, hosts or links", config::in_quotes(entry.key)));
   }
   ConstantRules rules;
   read_rules(*node, "", diagnostics, rules.rules);

@@ -40,7 +40,7 @@ void read_transfer(const Node& node, HostMeasurements& all, Diagnostics& diagnos
     t.busy_rate = {*busy};
     t.in_flight = {static_cast<double>(row.required_integer("queue_depth", {1, 65536})) *
                    row.required_number("block_kib", Unit::count, {1, 1e6}) * 1024.0};
-    if (t.rate >= t.busy_rate) row.error("busy_gbs", "a drive is at most as fast as when it is busy");
+    if (t.rate >= t.busy_rate) row.error("busy_gbs", message("a drive is at most as fast as when it is busy"));
   }
   t.source = remarks(row);
   row.finish();
@@ -78,7 +78,7 @@ void read_file(const std::string& path, HostMeasurements& all, Diagnostics& diag
   const auto each = [&](const char* key, auto read) {
     const Node* list = file.node(key);
     if (list == nullptr) return;
-    if (!list->is_sequence()) return file.error(key, fmt::format("{} must be a list", key));
+    if (!list->is_sequence()) return file.error(key, message("{} must be a list", key));
     for (const Node& row : list->sequence()) read(row, all, diagnostics);
   };
   each("transfers", read_transfer);

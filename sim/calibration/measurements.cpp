@@ -1,7 +1,5 @@
 #include "sim/calibration/measurements.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -97,13 +95,13 @@ class RowReader {
     const std::optional<double> seconds = row.number("time_us", Unit::microseconds, kDuration);
     std::optional<double> rate;
     if (rate_key != nullptr) rate = row.number(rate_key, rate_unit, range);
-    if (seconds && rate)
-      return row.error(rate_key, fmt::format("time_us and {} are both given; one is enough", rate_key));
+    if (seconds && rate) return row.error(rate_key, message("time_us and {} are both given; one is enough", rate_key));
     if (!seconds && !rate) {
-      const std::string or_rate = rate_key ? fmt::format(" or {}", rate_key) : "";
-      return row.error("time_us", fmt::format("time_us{} is missing", or_rate));
+      return row.error("time_us",
+                       rate_key ? message("time_us or {} is missing", rate_key) : message("time_us is missing"));
     }
-    if (seconds && work <= 0.0 && rate_key) return row.error("time_us", "a time needs the size of the work beside it");
+    if (seconds && work <= 0.0 && rate_key)
+      return row.error("time_us", message("a time needs the size of the work beside it"));
     m.seconds = seconds ? *seconds : work > 0.0 ? work / *rate : 0.0;
     m.rate = rate ? *rate : work / m.seconds;
   }
@@ -185,7 +183,7 @@ std::optional<Node> parse_file(const std::string& path, Diagnostics& diagnostics
   if (!path.ends_with(".csv")) return config::parse_yaml_file(path, diagnostics);
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, "cannot be read");
+    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, message("cannot be read"));
     return std::nullopt;
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -200,7 +198,7 @@ void read_file(const std::string& path, RowReader& rows, Diagnostics& diagnostic
     if (file->is_map() && file->find(other)) return;
   }
   if (!file->is_map() || !file->find("rows") || !file->find("rows")->is_sequence()) {
-    diagnostics.error(file->position, "a file of measurements is a map with a list of `rows`");
+    diagnostics.error(file->position, message("a file of measurements is a map with a list of `rows`"));
     return;
   }
   const Node::Sequence list = file->find("rows")->sequence();
@@ -208,7 +206,7 @@ void read_file(const std::string& path, RowReader& rows, Diagnostics& diagnostic
   std::erase_if(defaults.map(), [](const Node::Entry& entry) { return entry.key == "rows"; });
   for (const Node& row : list) {
     if (!row.is_map()) {
-      diagnostics.error(row.position, "a row is a map, such as {gpu: a100-80g, kind: launch, time_us: 2.1}");
+      diagnostics.error(row.position, message("a row is a map, such as {{gpu: a100-80g, kind: launch, time_us: 2.1}}"));
       continue;
     }
     Node merged = config::merge(defaults, row);
@@ -229,7 +227,8 @@ std::vector<std::string> files_of(const std::string& path, Diagnostics& diagnost
     if (data && !rules && !name.starts_with('.')) files.push_back(entry.path().string());
   }
   if (failed)
-    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, "cannot be read: " + failed.message());
+    diagnostics.error({std::make_shared<const std::string>(path), 0, 0},
+                      message("cannot be read: {}", system_error(failed.value())));
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/calibration/measurements.h"
@@ -51,14 +49,15 @@ class CsvReader {
     const std::vector<Cell> cells = split(text);
     for (const Cell& cell : cells) {
       if (cell.text.find('"') != std::string_view::npos) {
-        return error(cell.column, "quotes are not needed here, and a cell cannot hold a comma");
+        return error(cell.column, message("quotes are not needed here, and a cell cannot hold a comma"));
       }
     }
     columns_.empty() ? columns(cells) : row(cells);
   }
 
   Node finish() {
-    if (columns_.empty()) error(1, "there is no line that names the columns, such as gpu,kind,dtype,m,n,k,time_us");
+    if (columns_.empty())
+      error(1, message("there is no line that names the columns, such as gpu,kind,dtype,m,n,k,time_us"));
     Node all{{file_, 1, 1}, Node::Map(std::move(settings_))};
     all.map().push_back({"rows", {file_, 1, 1}, Node{{file_, 1, 1}, std::move(rows_)}});
     return all;
@@ -66,27 +65,28 @@ class CsvReader {
 
  private:
   SourcePosition at(int column) const { return {file_, line_, column}; }
-  void error(int column, std::string message) { diagnostics_.error(at(column), std::move(message)); }
+  void error(int column, Message message) { diagnostics_.error(at(column), std::move(message)); }
   Node::Entry entry(std::string_view key, const Cell& value) const {
     return {std::string(key), at(value.column), Node{at(value.column), std::string(value.text)}};
   }
 
   void setting(const Cell& text) {
     const std::size_t colon = text.text.find(':');
-    if (colon == std::string_view::npos) return error(text.column, "'#:' begins a line of the form #: key: value");
+    if (colon == std::string_view::npos)
+      return error(text.column, message("'#:' begins a line of the form #: key: value"));
     const Cell key = trimmed(text.text.substr(0, colon), text.column);
     const Cell value = trimmed(text.text.substr(colon + 1), text.column + static_cast<int>(colon) + 1);
     for (const Node::Entry& known : settings_) {
-      if (known.key == key.text) return error(key.column, fmt::format("{} is set twice", in_quotes(key.text)));
+      if (known.key == key.text) return error(key.column, message("{} is set twice", in_quotes(key.text)));
     }
     settings_.push_back(entry(key.text, value));
   }
 
   void columns(const std::vector<Cell>& cells) {
     for (const Cell& cell : cells) {
-      if (cell.text.empty()) error(cell.column, "a column without a name");
+      if (cell.text.empty()) error(cell.column, message("a column without a name"));
       if (std::find(columns_.begin(), columns_.end(), cell.text) != columns_.end()) {
-        error(cell.column, fmt::format("column {} is there twice", in_quotes(cell.text)));
+        error(cell.column, message("column {} is there twice", in_quotes(cell.text)));
       }
       columns_.emplace_back(cell.text);
     }
@@ -94,7 +94,7 @@ class CsvReader {
 
   void row(const std::vector<Cell>& cells) {
     if (cells.size() != columns_.size()) {
-      return error(1, fmt::format("{} cells; there are {} columns", cells.size(), columns_.size()));
+      return error(1, message("{} cells; there are {} columns", cells.size(), columns_.size()));
     }
     Node::Map map;
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -117,7 +117,7 @@ std::optional<Node> parse_csv(std::string_view text, const std::string& file_nam
   const int errors_before = diagnostics.error_count();
   const auto file = std::make_shared<const std::string>(file_name);
   if (text.size() > kLongestFile) {
-    diagnostics.error({file, 1, 1}, "more than 64 MiB; split the file");
+    diagnostics.error({file, 1, 1}, message("more than 64 MiB; split the file"));
     return std::nullopt;
   }
   if (const config::TextCheck check = config::check_text(text); !check.wrong.empty()) {

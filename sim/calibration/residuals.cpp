@@ -62,23 +62,24 @@ std::string cell(Integer value) {
 }
 
 // What is wrong with a cell; empty if it was taken.
-std::string take(std::string_view text, const char*, std::string& value) {
+Message take(std::string_view text, const char*, std::string& value) {
   value = text;
-  return text.empty() || text.find('"') != std::string_view::npos ? "must be a name without quotes" : "";
+  const bool good = !text.empty() && text.find('"') == std::string_view::npos;
+  return good ? Message() : message("must be a name without quotes");
 }
-std::string take(std::string_view text, const char*, double& log_error) {
+Message take(std::string_view text, const char*, double& log_error) {
   constexpr double kMost = 20.0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), log_error);
   const bool good = wrong == std::errc() && end == text.data() + text.size() && std::abs(log_error) <= kMost;
-  return good ? "" : fmt::format("must be a number from {} to {}", -kMost, kMost);
+  return good ? Message() : message("must be a number from {} to {}", -kMost, kMost);
 }
 template <class Integer>
-std::string take(std::string_view text, const char* column, Integer& value) {
+Message take(std::string_view text, const char* column, Integer& value) {
   constexpr auto kMost = static_cast<Integer>(sizeof(Integer) < 8 ? 1LL << 30 : 1LL << 53);
   const Integer least = std::string_view(column) == "zero" ? 0 : 1;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool good = wrong == std::errc() && end == text.data() + text.size() && value >= least && value <= kMost;
-  return good ? "" : fmt::format("must be a whole number from {} to {}", least, kMost);
+  return good ? Message() : message("must be a whole number from {} to {}", least, kMost);
 }
 
 std::vector<std::string_view> cells_of(std::string_view line) {
@@ -104,18 +105,18 @@ class ResidualReader {
     if (text.starts_with("#:")) return setting(text.substr(2));
     if (text.starts_with('#')) return;
     if (!named_) return columns(text);
-    if (file_.rows.size() == kMostRows) return error(text, text, fmt::format("more than {} rows", kMostRows));
+    if (file_.rows.size() == kMostRows) return error(text, text, message("more than {} rows", kMostRows));
     row(text);
   }
 
   ResidualFile finish() {
-    if (!named_) error({}, {}, "there is no line that names the columns");
+    if (!named_) error({}, {}, message("there is no line that names the columns"));
     return std::move(file_);
   }
 
  private:
   // Tens of errors say no more than ten.
-  void error(std::string_view line, std::string_view at, std::string message) {
+  void error(std::string_view line, std::string_view at, Message message) {
     constexpr int kShown = 10;
     if (++errors_ > kShown) return;
     const int column = at.data() == nullptr ? 1 : static_cast<int>(at.data() - line.data()) + 1;
@@ -138,7 +139,7 @@ class ResidualReader {
     Residual any;
     for_each_column(
         any, [&](const char* column, const auto&) { expected += (expected.empty() ? "" : ",") + std::string(column); });
-    if (text != expected) error(text, text, "the columns must be " + expected);
+    if (text != expected) error(text, text, message("the columns must be {}", expected));
   }
 
   void row(std::string_view text) {
@@ -148,11 +149,11 @@ class ResidualReader {
     for_each_column(row, [&](const char* column, auto& value) {
       if (next++ >= cells.size()) return;
       const std::string_view one = cells[next - 1];
-      if (const std::string wrong = take(one, column, value); !wrong.empty()) {
-        error(text, one, fmt::format("{} {}, not {}", column, wrong, config::in_quotes(one)));
+      if (const Message wrong = take(one, column, value); !wrong.empty()) {
+        error(text, one, message("{} {}, not {}", column, wrong, config::in_quotes(one)));
       }
     });
-    if (cells.size() != next) error(text, text, fmt::format("{} cells; there are {} columns", cells.size(), next));
+    if (cells.size() != next) error(text, text, message("{} cells; there are {} columns", cells.size(), next));
     file_.rows.push_back(std::move(row));
   }
 
@@ -217,7 +218,7 @@ std::optional<std::map<std::string, std::string>> load_flags(const std::string& 
   std::map<std::string, std::string> flags;
   config::MapReader file(*document, diagnostics, "flags of runs");
   if (const config::Node* list = file.node("flags"); list == nullptr || !list->is_map()) {
-    file.error("flags", "flags must be a map from the names of runs to what is wrong with them");
+    file.error("flags", message("flags must be a map from the names of runs to what is wrong with them"));
   } else {
     config::MapReader reasons(*list, diagnostics, "flags");
     for (const auto& entry : list->map()) flags[entry.key] = reasons.required_text(entry.key);

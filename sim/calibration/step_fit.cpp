@@ -210,7 +210,7 @@ std::vector<StepObservation> load_observations(const DataFolder& data, Diagnosti
     const bool set_aside = stem.ends_with("-low") || stem.ends_with("-ext");
     if (entry.path().extension() == ".yaml" && !set_aside) stems.push_back(stem);
   }
-  if (failed) diagnostics.error({}, fmt::format("cannot read {}/measured", folder));
+  if (failed) diagnostics.error({}, message("cannot read {}/measured", folder));
   std::sort(stems.begin(), stems.end());
 
   std::vector<StepObservation> observations;
@@ -327,7 +327,7 @@ std::vector<LeftOut> load_left_out(const DataFolder& data, Diagnostics& diagnost
   for (const char* total : {"fitted", "left_out"}) file.required_number(total, config::Unit::count, kError);
   const config::Node* sources = file.node("sources");
   if (sources == nullptr || !sources->is_map()) {
-    file.error("sources", "sources must be a map from the names of sources to their errors");
+    file.error("sources", message("sources must be a map from the names of sources to their errors"));
   } else {
     for (const config::Node::Entry& entry : sources->map()) {
       config::MapReader source(entry.value, diagnostics, entry.key);

@@ -1,7 +1,5 @@
 #include "sim/claims/check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,7 +38,7 @@ const Form* form_of(MapReader& reader, const Node& node, Diagnostics& diagnostic
   for (const Form& form : kForms) {
     if (!reader.has(form.key)) continue;
     if (found != nullptr) {
-      reader.error(form.key, fmt::format("a check has both {} and {}; write two checks", found->key, form.key));
+      reader.error(form.key, message("a check has both {} and {}; write two checks", found->key, form.key));
       return nullptr;
     }
     found = &form;
@@ -48,7 +46,7 @@ const Form* form_of(MapReader& reader, const Node& node, Diagnostics& diagnostic
   if (found == nullptr && node.is_map()) {
     diagnostics.error(
         node.position,
-        "a check needs one of value, ratio, delta, ascending, descending, fits, oom with what it is about");
+        message("a check needs one of value, ratio, delta, ascending, descending, fits, oom with what it is about"));
   }
   return found;
 }
@@ -60,14 +58,14 @@ void read_range(MapReader& reader, Check& check) {
   const int given = reader.has("range") + reader.has("at_least") + reader.has("at_most");
   if (!check.has_range()) {
     for (const char* key : {"range", "at_least", "at_most"}) {
-      if (reader.has(key)) reader.error(key, fmt::format("{} says nothing about this kind of check", key));
+      if (reader.has(key)) reader.error(key, message("{} says nothing about this kind of check", key));
     }
     return;
   }
   if (given != 1) {
-    reader.error("range", "a check needs one of range: [LOW, HIGH], at_least, at_most");
+    reader.error("range", message("a check needs one of range: [LOW, HIGH], at_least, at_most"));
   } else if (range && (range->size() != 2 || range->front() > range->back())) {
-    reader.error("range", "range must be [LOW, HIGH]");
+    reader.error("range", message("range must be [LOW, HIGH]"));
   } else if (range) {
     check.low = range->front();
     check.high = range->back();
@@ -110,8 +108,8 @@ class Lookup {
     failed_ = true;
     std::vector<std::string> known;
     for (const auto& [name, value] : figures) known.push_back(name);
-    diagnostics_.error(check_.position, fmt::format("case {} has no figure {}{}", config::in_quotes(case_name),
-                                                    config::in_quotes(term), did_you_mean(term, known)));
+    diagnostics_.error(check_.position, message("case {} has no figure {}{}", config::in_quotes(case_name),
+                                                config::in_quotes(term), did_you_mean(term, known)));
   }
 
   const Check& check_;
@@ -159,11 +157,11 @@ std::optional<Check> read_check(const Node& node, Diagnostics& diagnostics) {
     if (const auto cases = reader.text_list(cases_key)) check.cases = *cases;
     check.per = reader.text("per").value_or("");
     if (check.cases.size() < form->fewest || check.cases.size() > form->most) {
-      reader.error(cases_key, fmt::format("{} needs {} in {}", form->key,
-                                          form->most == 1   ? "one case"
-                                          : form->most == 2 ? "two cases"
-                                                            : fmt::format("{} or more cases", form->fewest),
-                                          cases_key));
+      reader.error(cases_key, message("{} needs {} in {}", form->key,
+                                      form->most == 1   ? message("one case")
+                                      : form->most == 2 ? message("two cases")
+                                                        : message("{} or more cases", form->fewest),
+                                      cases_key));
     }
     read_range(reader, check);
   }

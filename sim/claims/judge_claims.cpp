@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -108,8 +106,8 @@ std::vector<JudgedClaim> judge_claims(std::span<const ClaimFile> files, const Si
   for (const Simulated& s : simulated) {
     if (!s.out_of_proportion) continue;
     diagnostics.error(s.subject->subject->position,
-                      fmt::format("{} cannot be simulated: its step has too many tasks, or takes more than 50 days",
-                                  config::in_quotes(s.subject->name)));
+                      message("{} cannot be simulated: its step has too many tasks, or takes more than 50 days",
+                              config::in_quotes(s.subject->name)));
   }
   if (diagnostics.has_errors()) return {};
   std::vector<JudgedClaim> result;

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -23,7 +21,7 @@ const Node* present(const Node* node) { return node == nullptr || node->is_null(
 // Feature names once, in the order they were met.
 void add_refusals(const Diagnostics& said, ClaimCase& result, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error) diagnostics.error(d.position, d.message.english());
+    if (d.severity == Severity::error) diagnostics.error(d.position, d.message);
     if (d.severity != Severity::unsupported) continue;
     if (std::find(result.refusals.begin(), result.refusals.end(), d.message.english()) == result.refusals.end()) {
       result.refusals.push_back(d.message.english());
@@ -58,8 +56,8 @@ void check_case_names(const Claim& claim, Diagnostics& diagnostics) {
       if (found != names.end()) {
         used[static_cast<std::size_t>(found - names.begin())] = true;
       } else {
-        diagnostics.error(check.position, fmt::format("claim {} has no case {}{}", config::in_quotes(claim.id),
-                                                      config::in_quotes(name), did_you_mean(name, names)));
+        diagnostics.error(check.position, message("claim {} has no case {}{}", config::in_quotes(claim.id),
+                                                  config::in_quotes(name), did_you_mean(name, names)));
       }
     }
   }
@@ -73,7 +71,7 @@ void check_case_names(const Claim& claim, Diagnostics& diagnostics) {
 
 void read_checks(const Node& node, Claim& claim, Diagnostics& diagnostics) {
   if (!node.is_sequence() || node.sequence().empty() || node.sequence().size() > kMostChecks) {
-    diagnostics.error(node.position, fmt::format("checks must be a list of 1 to {} checks", kMostChecks));
+    diagnostics.error(node.position, message("checks must be a list of 1 to {} checks", kMostChecks));
     return;
   }
   for (const Node& item : node.sequence()) {
@@ -104,9 +102,9 @@ Claim read_claim(const Node& node, const Node* shared_base, double tolerance, Ca
   const Node* whole_base = merged ? &*merged : base != nullptr ? base : shared_base;
   const bool left_aside = !claim.needs.empty() || !claim.out_of_scope.empty();
   if (!left_aside && node.is_map() && (case_list == nullptr || checks == nullptr)) {
-    diagnostics.error(node.position, fmt::format("claim {} needs cases and checks, or needs or out_of_scope to say why "
-                                                 "it has none",
-                                                 config::in_quotes(claim.id)));
+    diagnostics.error(node.position, message("claim {} needs cases and checks, or needs or out_of_scope to say why "
+                                             "it has none",
+                                             config::in_quotes(claim.id)));
   }
   const int errors_before = diagnostics.error_count();
   if (case_list != nullptr) claim.cases = read_cases(whole_base, *case_list, cases, diagnostics);
@@ -126,13 +124,13 @@ std::optional<ClaimFile> read_claims(const Node& root, const DataFolder& data, D
   const Node *base = present(reader.node("base")), *claims = present(reader.node("claims"));
   reader.finish();
   if (base != nullptr && !base->is_map())
-    diagnostics.error(base->position, "base must be a map of what all cases share");
+    diagnostics.error(base->position, message("base must be a map of what all cases share"));
   if (claims == nullptr || !claims->is_sequence() || claims->sequence().empty()) {
     diagnostics.error(claims == nullptr ? root.position : claims->position,
-                      "claims must be a list of at least one claim");
+                      message("claims must be a list of at least one claim"));
   } else if (claims->sequence().size() > kMostClaims) {
-    diagnostics.error(claims->position, fmt::format("there are {} claims; at most {} are allowed",
-                                                    claims->sequence().size(), kMostClaims));
+    diagnostics.error(claims->position,
+                      message("there are {} claims; at most {} are allowed", claims->sequence().size(), kMostClaims));
   }
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   CaseReader cases(data);
@@ -142,8 +140,8 @@ std::optional<ClaimFile> read_claims(const Node& root, const DataFolder& data, D
     const std::string& id = file.claims.back().id;
     const auto [first, is_new] = seen.emplace(id, node.position);
     if (!is_new) {
-      diagnostics.error(node.position, fmt::format("a second claim is called {}, the first is in line {}; rename one",
-                                                   config::in_quotes(id), first->second.line));
+      diagnostics.error(node.position, message("a second claim is called {}, the first is in line {}; rename one",
+                                               config::in_quotes(id), first->second.line));
     }
   }
   if (diagnostics.error_count() > errors_before) return std::nullopt;

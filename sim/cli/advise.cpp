@@ -1,11 +1,10 @@
 #include "sim/planner/advise.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <stdexcept>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
@@ -24,11 +23,10 @@ struct AdviseCommandOptions : CommonOptions {
 double read_flag(const char* flag, const std::string& text, config::Unit unit, const char* example,
                  Diagnostics& diagnostics) {
   if (text.empty()) return 0;
-  std::string why_not;
+  Message why_not;
   const std::optional<double> value = config::parse_number(text, unit, why_not);
   if (value && *value > 0 && *value < 1e18) return *value;
-  diagnostics.error({},
-                    fmt::format("{} {} is no such amount; for instance {}", flag, config::in_quotes(text), example));
+  diagnostics.error({}, message("{} {} is no such amount; for instance {}", flag, config::in_quotes(text), example));
   return 0;
 }
 
@@ -43,11 +41,11 @@ int advise_cases(const AdviseCommandOptions& options) {
   if (asked && how.deadline_seconds > 0) {
     for (const Case& c : asked->scenario.cases) {
       if (how.tokens > 0 || c.train.tokens > 0) continue;
-      diagnostics.error(c.position, fmt::format("a deadline needs the work of {}; give --tokens or write train.tokens",
-                                                config::in_quotes(c.name)));
+      diagnostics.error(c.position, message("a deadline needs the work of {}; give --tokens or write train.tokens",
+                                            config::in_quotes(c.name)));
     }
   }
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!asked || diagnostics.has_errors()) return kBadInput;
   const auto& [scenario, environment] = *asked;
 
@@ -57,10 +55,10 @@ int advise_cases(const AdviseCommandOptions& options) {
     try {
       if (auto advice = advise(c, environment, how, refused)) cases.push_back(std::move(*advice));
     } catch (const std::overflow_error&) {
-      refused.error(c.position, fmt::format("{} is too large to simulate", config::in_quotes(c.name)));
+      refused.error(c.position, message("{} is too large to simulate", config::in_quotes(c.name)));
     }
   }
-  print(refused);
+  print(refused, options.words);
   if (refused.has_errors()) return kBadInput;
   return deliver(options, [&] { return report::advice_table(scenario.title, cases, standard_output(options)); },
                  {{options.json, [&] { return report::advice_json(scenario.title, cases); }}});
@@ -68,25 +66,29 @@ int advise_cases(const AdviseCommandOptions& options) {
 
 }  // namespace
 
-Command advise_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("advise", "one card, several or a cluster, and what is free to try first");
-  const auto options = std::make_shared<AdviseCommandOptions>();
-  parser.add_option("--deadline", options->deadline, "time for the whole job, such as 3d12h")->type_name("TIME");
-  parser.add_option("--tokens", options->tokens, "tokens of the whole job (default: train.tokens)")->type_name("N");
+Command advise_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser =
+      *program.add_subcommand("advise", words("one card, several or a cluster, and what is free to try first"));
+  const auto options = starting_from<AdviseCommandOptions>(common);
+  parser.add_option("--deadline", options->deadline, words("time for the whole job, such as 3d12h"))->type_name("TIME");
+  parser.add_option("--tokens", options->tokens, words("tokens of the whole job (default: train.tokens)"))
+      ->type_name("N");
   parser
       .add_option("--mean-tokens", options->mean_tokens,
-                  "of a sample that is padded to seq_len: what packing would save")
+                  words("of a sample that is padded to seq_len: what packing would save"))
       ->type_name("N");
-  add_scenario_options(parser, options->source, "scenario (YAML); its plan is left aside but for offload and order");
+  add_scenario_options(parser, words, options->source,
+                       words("scenario (YAML); its plan is left aside but for offload and order"));
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain advise my-model.yaml\n"
-      "  foretrain advise --model llama-2-7b --gpu rtx-4090 --gpus 8 --seq-len 2048 --global-batch 32\n"
-      "  foretrain advise my-model.yaml --tokens 1e9 --deadline 3d --mean-tokens 600\n"
-      "Sizes go from one card to the scenario's cluster, each with its best plan; the smallest that does is advised.");
+  add_examples(parser, words,
+               {{"foretrain advise my-model.yaml"},
+                {"foretrain advise --model llama-2-7b --gpu rtx-4090 --gpus 8 --seq-len 2048 --global-batch 32"},
+                {"foretrain advise my-model.yaml --tokens 1e9 --deadline 3d --mean-tokens 600"}},
+               words("Sizes go from one card to the scenario's cluster, each with its best plan; the smallest that "
+                     "does is advised."));
   return {&parser, [options] {
             return options->source.show ? show_scenario(options->source, *options, OpenPlans::all)
                                         : advise_cases(*options);

@@ -11,6 +11,7 @@
 
 #include "sim/cli/calibrate_software.h"
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/report/calibration_report.h"
 
@@ -55,28 +56,28 @@ std::vector<FileText> files_of(const Calibration& calibration) {
 }
 
 // Says which files would change; an answer only if none does.
-int check(std::span<const FileText> files, const std::string& folder) {
+int check(std::span<const FileText> files, const std::string& folder, const report::Words& words) {
   int different = 0;
   for (const FileText& file : files) {
     const std::string path = fmt::format("{}/{}.yaml", folder, file.name);
     if (text_of(path) == file.text) continue;
-    fmt::print(stderr, "foretrain: {} is not what the measurements give\n", path);
+    fmt::print(stderr, "foretrain: {}\n", words("{} is not what the measurements give", path));
     ++different;
   }
   if (different == 0) return kAnswered;
-  return fail(fmt::format("{} of {} files differ; `foretrain calibrate --out {}` writes them", different, files.size(),
-                          folder));
+  return fail(words, message("{} of {} files differ; `foretrain calibrate --out {}` writes them", different,
+                             files.size(), folder));
 }
 
-int write(std::span<const FileText> files, const std::string& folder) {
+int write(std::span<const FileText> files, const std::string& folder, const report::Words& words) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   for (const FileText& file : files) {
     const std::string path = fmt::format("{}/{}.yaml", folder, file.name);
     if (text_of(path) == file.text) continue;
     std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-    if (!(stream << file.text) || !stream.flush()) return fail(fmt::format("cannot write {}", path));
-    fmt::print(stderr, "wrote {}\n", path);
+    if (!(stream << file.text) || !stream.flush()) return fail(words, message("cannot write {}", path));
+    fmt::print(stderr, "{}\n", words("wrote {}", path));
   }
   return kAnswered;
 }
@@ -85,10 +86,11 @@ int calibrate_all(const CalibrateOptions& options) {
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   if (data && (options.software || options.leave_out)) {
-    return calibrate_software({options.out, options.check, options.leave_out, threads_of(options)}, *data);
+    return calibrate_software({options.out, options.check, options.leave_out, threads_of(options), options.words},
+                              *data);
   }
   const auto calibration = data ? calibrated(options, *data, diagnostics) : std::nullopt;
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!calibration) return kBadInput;
 
   const int delivered =
@@ -98,39 +100,41 @@ int calibrate_all(const CalibrateOptions& options) {
   if (delivered != kAnswered) return delivered;
   const std::string folder = options.out.empty() ? data->path + "/hardware/calibrated" : options.out;
   const std::vector<FileText> files = files_of(*calibration);
-  if (options.check) return check(files, folder);
-  return options.out.empty() ? kAnswered : write(files, folder);
+  if (options.check) return check(files, folder, options.words);
+  return options.out.empty() ? kAnswered : write(files, folder, options.words);
 }
 
 }  // namespace
 
-Command calibrate_command(CLI::App& program) {
+Command calibrate_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
   CLI::App& parser =
-      *program.add_subcommand("calibrate", "fit the cost curves to measured kernels, collectives and copies");
-  const auto options = std::make_shared<CalibrateOptions>();
+      *program.add_subcommand("calibrate", words("fit the cost curves to measured kernels, collectives and copies"));
+  const auto options = starting_from<CalibrateOptions>(common);
   parser
       .add_option("--measurements", options->measurements,
-                  "further files or folders of measurements (CSV, YAML), beside hardware/measurements")
+                  words("further files or folders of measurements (CSV, YAML), beside hardware/measurements"))
       ->type_name("PATH")
       ->allow_extra_args(false);
-  parser.add_option("--out", options->out, "write the files to this folder")->type_name("DIR");
+  parser.add_option("--out", options->out, words("write the files to this folder"))->type_name("DIR");
   parser.add_flag("--check", options->check,
-                  "fail (exit status 2) unless the files of hardware/calibrated, or of --out, are up to date");
-  parser.add_flag("--all", options->every, "list every figure, not only those that measurements speak of");
-  parser.add_flag("--software", options->software,
-                  "fit steps.yaml instead: what whole published steps make of kernel rates and framework profiles");
+                  words("fail (exit status 2) unless the files of hardware/calibrated, or of --out, are up to date"));
+  parser.add_flag("--all", options->every, words("list every figure, not only those that measurements speak of"));
+  parser.add_flag(
+      "--software", options->software,
+      words("fit steps.yaml instead: what whole published steps make of kernel rates and framework profiles"));
   parser.add_flag("--leave-out", options->leave_out,
-                  "as --software, and the error of each source when the fit does not see it (leave_out.yaml)");
+                  words("as --software, and the error of each source when the fit does not see it (leave_out.yaml)"));
   add_output_options(parser, *options);
   add_data_option(parser, *options);
   add_threads_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain calibrate                                   how good are the fits, and where is no data?\n"
-      "  foretrain calibrate --out hardware/calibrated         write the files\n"
-      "  tools/measure-kernels.py > my-gpu.csv && foretrain calibrate --measurements my-gpu.csv --out mine\n"
-      "It writes the achieved rates of every card, and collectives.yaml, hosts.yaml and links.yaml.\n"
-      "hardware/measurements/README.md has the format of the measurements and of the rules.");
+  add_examples(
+      parser, words,
+      {{"foretrain calibrate", words("how good are the fits, and where is no data?")},
+       {"foretrain calibrate --out hardware/calibrated", words("write the files")},
+       {"tools/measure-kernels.py > my-gpu.csv && foretrain calibrate --measurements my-gpu.csv --out mine"}},
+      words("It writes the achieved rates of every card, and collectives.yaml, hosts.yaml and "
+            "links.yaml.\nhardware/measurements/README.md has the format of the measurements and of the rules."));
   return {&parser, [options] { return calibrate_all(*options); }};
 }
 

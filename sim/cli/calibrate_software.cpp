@@ -26,11 +26,11 @@ int settle(const std::string& folder, const char* name, const std::string& text,
   if (options.check) {
     std::ifstream file(path, std::ios::binary);
     const std::string present(std::istreambuf_iterator<char>(file), {});
-    return present == text ? kAnswered : fail(fmt::format("{} is not what the published runs give", path));
+    return present == text ? kAnswered : fail(options.words, message("{} is not what the published runs give", path));
   }
   if (options.out.empty()) return kAnswered;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!(file << text) || !file.flush()) return fail(fmt::format("cannot write {}", path));
+  if (!(file << text) || !file.flush()) return fail(options.words, message("cannot write {}", path));
   return kAnswered;
 }
 
@@ -40,7 +40,7 @@ int calibrate_software(const SoftwareFitOptions& options, const DataFolder& data
   Diagnostics diagnostics;
   const auto environment = load_environment(data, diagnostics);
   const std::vector<StepObservation> observations = load_observations(data, diagnostics);
-  print(diagnostics, false);
+  print(diagnostics, options.words);
   if (!environment || diagnostics.has_errors()) return kBadInput;
 
   const StepFit fit = fit_step_factors(observations, *environment, options.threads);

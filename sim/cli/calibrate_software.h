@@ -3,6 +3,7 @@
 #include <string>
 
 #include "sim/hardware/gpu.h"
+#include "sim/report/words.h"
 
 namespace foretrain::cli {
 
@@ -12,6 +13,7 @@ struct SoftwareFitOptions {
   bool check = false;      // fail unless steps.yaml is what the runs give
   bool leave_out = false;  // also fit without each source in turn, and say how far off it is then
   int threads = 1;
+  report::Words words;
 };
 int calibrate_software(const SoftwareFitOptions& options, const DataFolder& data);
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/config/catalogue.h"
 #include "sim/config/quote.h"
@@ -110,7 +111,7 @@ std::string file_text(const Node& node) {
 int show(const CatalogOptions& options, const config::Catalogue& catalogue) {
   Diagnostics diagnostics;
   const auto found = catalogue.find(options.name, {}, diagnostics);
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!found || diagnostics.has_errors()) return kBadInput;
   return deliver(options, [&] { return file_text(*found->node); },
                  {{options.json, [&] { return report::node_json(*found->node); }}});
@@ -119,7 +120,7 @@ int show(const CatalogOptions& options, const config::Catalogue& catalogue) {
 int list_all(const CatalogOptions& options, const Kind& kind, const config::Catalogue& catalogue) {
   Diagnostics diagnostics;
   const std::vector<report::CatalogueEntry> entries = list(kind, catalogue, diagnostics);
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (diagnostics.has_errors()) return kBadInput;
   return deliver(options, [&] { return report::catalogue_table(kind.name, entries, standard_output(options)); },
                  {{options.json, [&] { return report::catalogue_json(kind.name, entries); }}});
@@ -131,12 +132,12 @@ int catalog(const CatalogOptions& options) {
   if (kind == kKinds.end()) {
     std::vector<std::string> names;
     for (const Kind& k : kKinds) names.emplace_back(k.name);
-    return fail(fmt::format("there is no catalogue {}; there are {}{}", config::in_quotes(options.kind),
-                            fmt::join(names, ", "), did_you_mean(options.kind, names)));
+    return fail(options.words, message("there is no catalogue {}; there are {}{}", config::in_quotes(options.kind),
+                                       fmt::join(names, ", "), did_you_mean(options.kind, names)));
   }
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!data) return kBadInput;
   const config::Catalogue catalogue(data->path + kind->folder, kind->what);
   return options.name.empty() ? list_all(options, *kind, catalogue) : show(options, catalogue);
@@ -144,18 +145,18 @@ int catalog(const CatalogOptions& options) {
 
 }  // namespace
 
-Command catalog_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("catalog", "list or show the models, GPUs, nodes ... a scenario can name");
-  const auto options = std::make_shared<CatalogOptions>();
-  parser.add_option("KIND", options->kind, "models, gpus, nodes, fabrics, software or offers")->required();
-  parser.add_option("NAME", options->name, "show this one: a name or another name of it");
+Command catalog_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser =
+      *program.add_subcommand("catalog", words("list or show the models, GPUs, nodes ... a scenario can name"));
+  const auto options = starting_from<CatalogOptions>(common);
+  parser.add_option("KIND", options->kind, words("models, gpus, nodes, fabrics, software or offers"))->required();
+  parser.add_option("NAME", options->name, words("show this one: a name or another name of it"));
   add_output_options(parser, *options, false);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain catalog gpus\n"
-      "  foretrain catalog models 7b\n"
-      "  foretrain catalog nodes dgx-a100-80g --json -");
+  add_examples(
+      parser, words,
+      {{"foretrain catalog gpus"}, {"foretrain catalog models 7b"}, {"foretrain catalog nodes dgx-a100-80g --json -"}});
   return {&parser, [options] { return catalog(*options); }};
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/report/case_figures.h"
 #include "sim/report/claims_report.h"
@@ -27,7 +28,7 @@ std::vector<std::string> files_of(const ClaimsOptions& options, const DataFolder
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.empty()) diagnostics.error({}, fmt::format("there are no claims in {}; name a file", folder));
+  if (paths.empty()) diagnostics.error({}, message("there are no claims in {}; name a file", folder));
   return paths;
 }
 
@@ -44,7 +45,7 @@ int check_claims(const ClaimsOptions& options) {
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   const std::vector<ClaimFile> files = data ? load_files(options, *data, diagnostics) : std::vector<ClaimFile>{};
   const auto environment = data ? load_environment(*data, diagnostics) : std::nullopt;
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (diagnostics.has_errors() || !environment) return kBadInput;
 
   const SimulateFigures simulate = [&](const Case& c) {
@@ -52,7 +53,7 @@ int check_claims(const ClaimsOptions& options) {
   };
   Diagnostics unknown_metrics;
   const std::vector<JudgedClaim> claims = judge_claims(files, simulate, threads_of(options), unknown_metrics);
-  print(unknown_metrics);
+  print(unknown_metrics, options.words);
   if (unknown_metrics.has_errors()) return kBadInput;
   const int delivered =
       deliver(options, [&] { return report::claims_table(claims, standard_output(options), options.every_claim); },
@@ -68,21 +69,21 @@ int check_claims(const ClaimsOptions& options) {
 
 }  // namespace
 
-Command check_claims_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("check-claims", "judge what is said about training by simulating it");
-  const auto options = std::make_shared<ClaimsOptions>();
-  parser.add_option("FILE", options->files, "claims (YAML); default: all of scenarios/claims");
-  parser.add_flag("--all", options->every_claim, "show claims that cannot be judged in full, too");
+Command check_claims_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser =
+      *program.add_subcommand("check-claims", words("judge what is said about training by simulating it"));
+  const auto options = starting_from<ClaimsOptions>(common);
+  parser.add_option("FILE", options->files, words("claims (YAML); default: all of scenarios/claims"));
+  parser.add_flag("--all", options->every_claim, words("show claims that cannot be judged in full, too"));
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain check-claims\n"
-      "  foretrain check-claims my-claims.yaml --json - | jq '.claims[] | {id, verdict}'\n"
-      "A claim is confirmed if it holds under every condition it is tested under, depends if it holds under some, "
-      "wrong\n"
-      "if under none. One that needs something that is not simulated yet says so.");
+  add_examples(
+      parser, words,
+      {{"foretrain check-claims"}, {"foretrain check-claims my-claims.yaml --json - | jq '.claims[] | {id, verdict}'"}},
+      words("A claim is confirmed if it holds under every condition it is tested under, depends if it holds under "
+            "some, wrong\nif under none. One that needs something that is not simulated yet says so."));
   return {&parser, [options] { return check_claims(*options); }};
 }
 

@@ -1,7 +1,5 @@
 #include "sim/cli/chosen_plans.h"
 
-#include <fmt/format.h>
-
 #include "sim/config/quote.h"
 #include "sim/planner/planner.h"
 #include "sim/report/describe.h"
@@ -14,7 +12,7 @@ void choose_plans(Scenario& scenario, const Environment& environment, int thread
     const auto answer = find_plans(c, environment, {.top = 1, .threads = threads}, diagnostics);
     if (!answer) continue;
     if (answer->best.empty() && !answer->nearest_miss) {
-      diagnostics.error(c.position, fmt::format("no plan of {} can be simulated", config::in_quotes(c.name)));
+      diagnostics.error(c.position, message("no plan of {} can be simulated", config::in_quotes(c.name)));
       continue;
     }
     c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;

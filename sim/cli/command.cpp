@@ -12,18 +12,27 @@
 
 namespace foretrain::cli {
 
+void add_language_option(CLI::App& parser, CommonOptions& options) {
+  parser.add_option("--lang", options.language, options.words("language: en or zh (default: that of the locale)"))
+      ->check(CLI::IsMember({"en", "zh"}));
+}
+
 void add_data_option(CLI::App& parser, CommonOptions& options) {
-  parser.add_option("--data", options.data, "folder with hardware/ and configs/ (default: $FORETRAIN_DATA)")
+  parser
+      .add_option("--data", options.data,
+                  options.words("folder with hardware/ and configs/ (default: $FORETRAIN_DATA)"))
       ->type_name("DIR");
 }
 
 void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv) {
-  CLI::Option* json = parser.add_option("--json", options.json, "write JSON to a file; - is standard output");
+  CLI::Option* json =
+      parser.add_option("--json", options.json, options.words("write JSON to a file; - is standard output"));
   json->type_name("FILE");
-  if (with_csv) parser.add_option("--csv", options.csv, "write CSV to a file; - is standard output")->type_name("FILE");
-  parser.add_flag("-q,--quiet", options.quiet, "no table and no warnings");
-  parser.add_option("--lang", options.language, "language of tables: en or zh (default: that of the locale)")
-      ->check(CLI::IsMember({"en", "zh"}));
+  if (with_csv)
+    parser.add_option("--csv", options.csv, options.words("write CSV to a file; - is standard output"))
+        ->type_name("FILE");
+  parser.add_flag("-q,--quiet", options.quiet, options.words("no table and no warnings"));
+  add_language_option(parser, options);
   parser.final_callback([&options] {
     if (!options.json.empty() && options.json == options.csv) {
       throw CLI::ValidationError("--json and --csv", "cannot both be written to " + options.json);
@@ -32,11 +41,14 @@ void add_output_options(CLI::App& parser, CommonOptions& options, bool with_csv)
 }
 
 void add_html_option(CLI::App& parser, CommonOptions& options) {
-  parser.add_option("--html", options.html, "write a page with pictures; it needs no network")->type_name("FILE");
+  parser.add_option("--html", options.html, options.words("write a page with pictures; it needs no network"))
+      ->type_name("FILE");
 }
 
 void add_threads_option(CLI::App& parser, CommonOptions& options) {
-  parser.add_option("--threads", options.threads, "cases simulated at the same time (default: one a processor)")
+  parser
+      .add_option("--threads", options.threads,
+                  options.words("cases simulated at the same time (default: one a processor)"))
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
 }
@@ -50,8 +62,8 @@ std::optional<DataFolder> find_data(const CommonOptions& options, Diagnostics& d
   std::error_code unreadable;
   for (const char* part : {"/hardware", "/configs"}) {
     if (std::filesystem::is_directory(path + part, unreadable)) continue;
-    diagnostics.error(
-        {}, fmt::format("no data in {}: there is no folder {}{}; name another with --data", path, path, part));
+    diagnostics.error({},
+                      message("no data in {}: there is no folder {}{}; name another with --data", path, path, part));
     return std::nullopt;
   }
   return DataFolder{path};
@@ -64,8 +76,7 @@ void keep_cases(Scenario& scenario, const std::string& file, const std::vector<s
   for (const Case& c : scenario.cases) known.push_back(c.name);
   for (const std::string& wanted : names) {
     if (std::find(known.begin(), known.end(), wanted) != known.end()) continue;
-    diagnostics.error({},
-                      fmt::format("{} has no case {}{}", file, config::in_quotes(wanted), did_you_mean(wanted, known)));
+    diagnostics.error({}, message("{} has no case {}{}", file, config::in_quotes(wanted), did_you_mean(wanted, known)));
   }
   std::erase_if(scenario.cases,
                 [&names](const Case& c) { return std::find(names.begin(), names.end(), c.name) == names.end(); });
@@ -97,15 +108,15 @@ std::string command_line(const CLI::App& subcommand) {
   return line;
 }
 
-void print(const Diagnostics& diagnostics, bool quiet) {
+void print(const Diagnostics& diagnostics, const report::Words& words, bool quiet) {
   for (const Diagnostic& d : diagnostics.all()) {
     const bool wrong = d.severity == Severity::error || d.severity == Severity::unsupported;
-    if (wrong || !quiet) fmt::print(stderr, "{}\n", to_string(d));
+    if (wrong || !quiet) fmt::print(stderr, "{}\n", words(as_message(d)));
   }
 }
 
-int fail(const std::string& message) {
-  fmt::print(stderr, "foretrain: error: {}\n", message);
+int fail(const report::Words& words, const Message& message) {
+  fmt::print(stderr, "{}\n", words("foretrain: error: {}", message));
   return kBadInput;
 }
 

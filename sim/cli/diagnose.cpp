@@ -1,13 +1,12 @@
 #include "sim/analysis/diagnose.h"
 
-#include <fmt/format.h>
-
 #include <fstream>
 #include <memory>
 #include <stdexcept>
 
 #include "sim/calibration/confidence.h"
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
@@ -35,8 +34,8 @@ std::optional<std::string> text_of(const DiagnoseOptions& options, Diagnostics& 
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
   }
   if (!file) {
-    diagnostics.error({}, fmt::format("the log {} cannot be read; give a file, or its line with --line",
-                                      config::in_quotes(options.log)));
+    diagnostics.error(
+        {}, message("the log {} cannot be read; give a file, or its line with --line", config::in_quotes(options.log)));
     return std::nullopt;
   }
   return text;
@@ -48,23 +47,24 @@ void keep_one(const Scenario& scenario, Diagnostics& diagnostics) {
   std::string names;
   for (const Case& c : scenario.cases) names += (names.empty() ? "" : ", ") + config::in_quotes(c.name);
   diagnostics.error(
-      {}, fmt::format("there are {} cases; say with --case which one the log is of: {}", scenario.cases.size(), names));
+      {}, message("there are {} cases; say with --case which one the log is of: {}", scenario.cases.size(), names));
 }
 
 int diagnose_run(const DiagnoseOptions& options) {
   Diagnostics diagnostics;
-  if (options.log.empty() == options.line.empty()) return fail("diagnose needs either --log FILE or --line TEXT");
+  if (options.log.empty() == options.line.empty())
+    return fail(options.words, message("diagnose needs either --log FILE or --line TEXT"));
   const std::optional<std::string> text = text_of(options, diagnostics);
   const RunLog log = text ? read_run_log(*text) : RunLog{};
   if (text && log.empty()) {
-    diagnostics.error({},
-                      "nothing in the log is understood; give a progress bar, a line of DeepSpeed, Megatron-LM, "
-                      "Hugging Face Trainer, torchtitan or LLM Foundry with a speed, or CUDA's out-of-memory sentence");
+    diagnostics.error(
+        {}, message("nothing in the log is understood; give a progress bar, a line of DeepSpeed, Megatron-LM, "
+                    "Hugging Face Trainer, torchtitan or LLM Foundry with a speed, or CUDA's out-of-memory sentence"));
   }
   const auto asked = load_to_simulate(options.source, options, OpenPlans::automatic, diagnostics);
   const auto error_bars = asked ? load_error_bars(asked->environment.data, diagnostics) : std::nullopt;
   if (asked) keep_one(asked->scenario, diagnostics);
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!error_bars || diagnostics.has_errors()) return kBadInput;
 
   const auto& [scenario, environment] = *asked;
@@ -76,33 +76,35 @@ int diagnose_run(const DiagnoseOptions& options) {
     return deliver(options, [&] { return report::diagnosis_table(diagnosis, standard_output(options)); },
                    {{options.json, [&] { return report::diagnosis_json(diagnosis); }}});
   } catch (const std::overflow_error&) {
-    return fail("the step is too large to simulate or takes more than 50 days");
+    return fail(options.words, message("the step is too large to simulate or takes more than 50 days"));
   } catch (const std::domain_error&) {
-    return fail("the step takes more than 50 days");
+    return fail(options.words, message("the step takes more than 50 days"));
   }
 }
 
 }  // namespace
 
-Command diagnose_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("diagnose", "is a run's log normal, and if not, what would explain it");
-  const auto options = std::make_shared<DiagnoseOptions>();
-  add_scenario_options(parser, options->source, "scenario (YAML) that describes the run");
-  CLI::Option* log = parser.add_option("--log", options->log, "a log file; figures are medians over its lines");
+Command diagnose_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser =
+      *program.add_subcommand("diagnose", words("is a run's log normal, and if not, what would explain it"));
+  const auto options = starting_from<DiagnoseOptions>(common);
+  add_scenario_options(parser, words, options->source, words("scenario (YAML) that describes the run"));
+  CLI::Option* log = parser.add_option("--log", options->log, words("a log file; figures are medians over its lines"));
   log->type_name("FILE");
-  parser.add_option("--line", options->line, "a line of a log, or the sentence of an out-of-memory error")
+  parser.add_option("--line", options->line, words("a line of a log, or the sentence of an out-of-memory error"))
       ->type_name("TEXT")
       ->excludes(log);
   add_output_options(parser, *options, false);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain diagnose my-run.yaml --log train.log\n"
-      "  foretrain diagnose my-run.yaml --line '5/3527 [04:17<63:50:18, 65.25s/it]'\n"
-      "  foretrain diagnose my-run.yaml --case 'two nodes' --line 'forward: 207.71 | backward: 3509.10 | step: 49.45'\n"
-      "  foretrain diagnose --model llama-2-7b --gpu a100-80g --gpus 8 --zero 3 --global-batch 64 --log train.log\n"
-      "Each cause is a changed set-up that is simulated again; the measured figures say which of them fit.");
+  add_examples(
+      parser, words,
+      {{"foretrain diagnose my-run.yaml --log train.log"},
+       {"foretrain diagnose my-run.yaml --line '5/3527 [04:17<63:50:18, 65.25s/it]'"},
+       {"foretrain diagnose my-run.yaml --case 'two nodes' --line 'forward: 207.71 | backward: 3509.10 | step: 49.45'"},
+       {"foretrain diagnose --model llama-2-7b --gpu a100-80g --gpus 8 --zero 3 --global-batch 64 --log train.log"}},
+      words("Each cause is a changed set-up that is simulated again; the measured figures say which of them fit."));
   return {&parser, [options] {
             return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic)
                                         : diagnose_run(*options);

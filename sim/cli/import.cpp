@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/write.h"
@@ -13,7 +14,7 @@ namespace foretrain::cli {
 namespace {
 
 struct ImportOptions : CommonOptions {
-  std::vector<std::string> words;
+  std::vector<std::string> given;  // a file, or the words of a command
   ScenarioSource source;
 };
 
@@ -22,10 +23,10 @@ std::optional<Imported> read_source(const ImportOptions& options, Diagnostics& d
   for (const FlagValue& given : spelled_out(options.source.values)) {
     beside.push_back({given.flag, given.path, given.text});
   }
-  if (options.words.size() > 1 || options.words.front().find(' ') != std::string::npos) {
-    return import_command(options.words, beside, diagnostics);
+  if (options.given.size() > 1 || options.given.front().find(' ') != std::string::npos) {
+    return import_command(options.given, beside, diagnostics);
   }
-  const auto root = config::parse_yaml_file(options.words.front(), diagnostics);
+  const auto root = config::parse_yaml_file(options.given.front(), diagnostics);
   return root ? import_file(*root, beside, diagnostics) : std::nullopt;
 }
 
@@ -69,31 +70,34 @@ int convert(const ImportOptions& options) {
       read_scenario(document, *data, diagnostics, OpenPlans::automatic);
     }
   }
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!imported || diagnostics.has_errors()) return kBadInput;
-  return deliver({}, [&] { return text_of(*imported, missing, document); }, {});
+  return print_text(text_of(*imported, missing, document), options.words);
 }
 
 }  // namespace
 
-Command import_command(CLI::App& program) {
+Command import_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
   CLI::App& parser =
-      *program.add_subcommand("import", "make a scenario of another tool's configuration or command line");
-  const auto options = std::make_shared<ImportOptions>();
+      *program.add_subcommand("import", words("make a scenario of another tool's configuration or command line"));
+  const auto options = starting_from<ImportOptions>(common);
   parser
-      .add_option(
-          "SOURCE", options->words,
-          "DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer or of LLaMA-Factory; or after -- a command "
-          "that launches Megatron or the Trainer")
+      .add_option("SOURCE", options->given,
+                  words("DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer or of LLaMA-Factory; or after "
+                        "-- a command "
+                        "that launches Megatron or the Trainer"))
       ->required();
-  parser.add_flag("-q,--quiet", options->quiet, "no warnings");
-  add_field_flags(parser, options->source);
+  parser.add_flag("-q,--quiet", options->quiet, words("no warnings"));
+  add_field_flags(parser, words, options->source);
+  add_language_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain import ds_config.json --model llama-2-7b --gpu a100-80g:8 > question.yaml\n"
-      "  foretrain import --gpu h100 --fabric ndr-rails -- torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ...\n"
-      "What was taken and what was ignored stands in comments at the top; flags win over what is imported.");
+  add_examples(
+      parser, words,
+      {{"foretrain import ds_config.json --model llama-2-7b --gpu a100-80g:8 > question.yaml"},
+       {"foretrain import --gpu h100 --fabric ndr-rails -- torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py "
+        "..."}},
+      words("What was taken and what was ignored stands in comments at the top; flags win over what is imported."));
   return {&parser, [options] { return convert(*options); }};
 }
 

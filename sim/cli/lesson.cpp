@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/config/quote.h"
 #include "sim/report/case_figures.h"
@@ -25,8 +26,8 @@ std::optional<Lesson> find_lesson(const std::string& name, const DataFolder& dat
     return load_lesson(lesson_path(data, name), data, diagnostics);
   }
   if (name.ends_with(".yaml")) return load_lesson(name, data, diagnostics);
-  diagnostics.error({}, fmt::format("there is no lesson {}{}; there are {}", config::in_quotes(name),
-                                    did_you_mean(name, known), fmt::join(known, ", ")));
+  diagnostics.error({}, message("there is no lesson {}{}; there are {}", config::in_quotes(name),
+                                did_you_mean(name, known), fmt::join(known, ", ")));
   return std::nullopt;
 }
 
@@ -37,14 +38,15 @@ int list_lessons(const LessonOptions& options) {
   for (const std::string& name : data ? lesson_names(*data) : std::vector<std::string>{}) {
     if (auto lesson = load_lesson(lesson_path(*data, name), *data, diagnostics)) lessons.push_back(std::move(*lesson));
   }
-  print(diagnostics, true);
+  print(diagnostics, options.words, true);
   if (diagnostics.has_errors()) return kBadInput;
   return deliver(options, [&] { return report::lessons_text(lessons, standard_output(options)); },
                  {{options.json, [&] { return report::lessons_json(lessons); }}});
 }
 
 int lesson(const LessonOptions& options) {
-  if (options.name.empty() && !options.html.empty()) return fail("a page is made of one lesson; name it");
+  if (options.name.empty() && !options.html.empty())
+    return fail(options.words, message("a page is made of one lesson; name it"));
   if (options.name.empty()) return list_lessons(options);
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
@@ -59,7 +61,7 @@ int lesson(const LessonOptions& options) {
   if (performed && found->what_if && !(options.html.empty() && options.json.empty())) {
     explored = explore(*found->what_if, simulate, threads_of(options), diagnostics);
   }
-  print(diagnostics, true);  // what a lesson's cases assume is part of the lesson
+  print(diagnostics, options.words, true);  // what a lesson's cases assume is part of the lesson
   if (!performed || diagnostics.has_errors()) return kBadInput;
   const Explored* points = explored ? &*explored : nullptr;
   return deliver(options, [&] { return report::lesson_text(*performed, standard_output(options)); },
@@ -69,21 +71,22 @@ int lesson(const LessonOptions& options) {
 
 }  // namespace
 
-Command lesson_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("lesson", "walk through what training costs, by simulating it");
-  const auto options = std::make_shared<LessonOptions>();
-  parser.add_option("NAME", options->name, "a lesson, or a file of your own (YAML); without it they are listed");
+Command lesson_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser = *program.add_subcommand("lesson", words("walk through what training costs, by simulating it"));
+  const auto options = starting_from<LessonOptions>(common);
+  parser.add_option("NAME", options->name, words("a lesson, or a file of your own (YAML); without it they are listed"));
   add_output_options(parser, *options, false);
   add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain lesson\n"
-      "  foretrain lesson nvlink\n"
-      "  foretrain lesson what-if --html what-if.html\n"
-      "  foretrain lesson bubble --json - | jq '.steps[0].cases'\n"
-      "Every table is simulated when it is shown, and each lesson ends with a run that somebody measured.");
+  add_examples(
+      parser, words,
+      {{"foretrain lesson"},
+       {"foretrain lesson nvlink"},
+       {"foretrain lesson what-if --html what-if.html"},
+       {"foretrain lesson bubble --json - | jq '.steps[0].cases'"}},
+      words("Every table is simulated when it is shown, and each lesson ends with a run that somebody measured."));
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return lesson(*options);

@@ -6,30 +6,33 @@
 #include <vector>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
+#include "sim/cli/usage_error.h"
 
 namespace foretrain::cli {
 namespace {
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  foretrain run scenarios/8x40g-vs-4x80g.yaml     answer a question\n"
-    "  foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2\n"
-    "  foretrain plan my-question.yaml                  find the fastest plans\n"
-    "  foretrain explain my-question.yaml               where does the time go, what would help?\n"
-    "  foretrain diagnose my-run.yaml --log train.log   is this normal, what would explain it?\n"
-    "  foretrain advise my-model.yaml                   one card, several or a cluster?\n"
-    "  foretrain rent scenarios/rent/3090-to-a100-40g.yaml    what to rent for a job\n"
-    "  foretrain memory 7b                              what it takes to serve, adapt or train a model\n"
-    "  foretrain validate measured/*.yaml               how good are the predictions?\n"
-    "  foretrain check-claims                           what popular articles say, simulated\n"
-    "  foretrain lesson nvlink                          what does a faster link buy? eight such walks\n"
-    "  foretrain catalog gpus                           what can a scenario name?\n"
-    "Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own.";
+void add_program_examples(CLI::App& program, const report::Words& words) {
+  add_examples(program, words,
+               {{"foretrain run scenarios/8x40g-vs-4x80g.yaml", words("answer a question")},
+                {"foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2"},
+                {"foretrain plan my-question.yaml", words("find the fastest plans")},
+                {"foretrain explain my-question.yaml", words("where does the time go, what would help?")},
+                {"foretrain diagnose my-run.yaml --log train.log", words("is this normal, what would explain it?")},
+                {"foretrain advise my-model.yaml", words("one card, several or a cluster?")},
+                {"foretrain rent scenarios/rent/3090-to-a100-40g.yaml", words("what to rent for a job")},
+                {"foretrain memory 7b", words("what it takes to serve, adapt or train a model")},
+                {"foretrain validate measured/*.yaml", words("how good are the predictions?")},
+                {"foretrain check-claims", words("what popular articles say, simulated")},
+                {"foretrain lesson nvlink", words("what does a faster link buy? eight such walks")},
+                {"foretrain catalog gpus", words("what can a scenario name?")}},
+               words("Exit status: 0 answered, 2 wrong input or usage, 3 a fault of foretrain's own."));
+}
 
 // ", did you mean ..." for the first word that nobody expected; empty if there is none like it.
-std::string suggestion(const CLI::App& program, const CLI::App& parsed) {
+Message suggestion(const CLI::App& program, const CLI::App& parsed) {
   const std::vector<std::string> extras = parsed.remaining();
-  if (extras.empty()) return "";
+  if (extras.empty()) return {};
   const std::string word = extras.front().substr(0, extras.front().find('='));
   std::vector<std::string> known;
   for (const CLI::Option* option : parsed.get_options()) {
@@ -42,15 +45,26 @@ std::string suggestion(const CLI::App& program, const CLI::App& parsed) {
 }
 
 int act(int argc, char** argv) {
-  CLI::App program{"foretrain: the step time of distributed LLM training, before the GPUs are rented", "foretrain"};
-  program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION);
-  program.footer(kExamples);
+  const CommonOptions common = spoken_by(argc, argv);
+  const report::Words& words = common.words;
+  CLI::App program{words("foretrain: the step time of distributed LLM training, before the GPUs are rented"),
+                   "foretrain"};
+  speak(program, words);
+  program.set_version_flag("--version", "foretrain " FORETRAIN_VERSION,
+                           words("Display program version information and exit"));
+  CommonOptions options = common;
+  add_language_option(program, options);
+  add_program_examples(program, words);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program),     plan_command(program),     scale_command(program),     rent_command(program),
-      explain_command(program), diagnose_command(program), advise_command(program),    memory_command(program),
-      init_command(program),    import_command(program),   schema_command(program),    catalog_command(program),
-      lesson_command(program),  validate_command(program), calibrate_command(program), check_claims_command(program)};
+      run_command(program, common),         plan_command(program, common),     scale_command(program, common),
+      rent_command(program, common),        explain_command(program, common),  diagnose_command(program, common),
+      advise_command(program, common),      memory_command(program, common),   init_command(program, common),
+      import_command(program, common),      schema_command(program, common),   catalog_command(program, common),
+      lesson_command(program, common),      validate_command(program, common), calibrate_command(program, common),
+      check_claims_command(program, common)};
+  // CLI11 makes the -h of a subcommand before it takes over the name of the group.
+  for (const Command& command : commands) command.parser->get_help_ptr()->group(words("Options"));
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -61,7 +75,7 @@ int act(int argc, char** argv) {
       if (command.parser->parsed()) parsed = command.parser;
     }
     const std::string name = parsed == &program ? "foretrain" : "foretrain " + parsed->get_name();
-    return fail(fmt::format("{}{}; see {} --help", wrong.what(), suggestion(program, *parsed), name));
+    return fail(words, message("{}{}; see {} --help", usage_error(wrong), suggestion(program, *parsed), name));
   }
   for (const Command& command : commands) {
     if (command.parser->parsed()) return command.act();

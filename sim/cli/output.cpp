@@ -1,7 +1,6 @@
 #include "sim/cli/output.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -35,7 +33,7 @@ class OpenFile {
   }
 
   bool is_open() const { return handle_ >= 0; }
-  std::string problem() const { return fmt::format("cannot write {}: {}", path_, std::strerror(error_)); }
+  Message problem() const { return message("cannot write {}: {}", path_, system_error(error_)); }
   void undo() const {
     if (is_open() && created_) ::unlink(path_.c_str());
   }
@@ -68,35 +66,6 @@ std::string_view variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What POSIX says decides over messages: the first of these variables that is set. Empty: none, or one not spoken here.
-std::string language_of_locale() {
-  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
-    if (variable(name).empty()) continue;
-    for (const char* language : {"en", "zh"}) {
-      if (variable(name).starts_with(language)) return language;
-    }
-    break;
-  }
-  return "";
-}
-
-// Said in English if the catalogue is missing or wrong: a lack of words is no reason not to answer.
-report::Words words_of(const CommonOptions& options) {
-  const std::string language = language_of(options);
-  if (language.empty() || language == "en") return {};
-  Diagnostics diagnostics;
-  const auto data = find_data(options, diagnostics);
-  std::optional<report::Words> words;
-  if (data) {
-    const std::string folder = data->path + "/configs/text/";
-    words = report::Words::load({folder + language + ".yaml", folder + "lessons-" + language + ".yaml",
-                                 folder + "claims-" + language + ".yaml"},
-                                diagnostics);
-  }
-  print(diagnostics, options.quiet);
-  return words.value_or(report::Words{});
-}
-
 std::string whole_text(const Output& output) {
   if (!output.stream) return output.text();
   std::string text;
@@ -104,15 +73,11 @@ std::string whole_text(const Output& output) {
   return text;
 }
 
-int print_to_standard_output(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kAnswered;
-  return fail(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
-}
-
 }  // namespace
 
-std::string language_of(const CommonOptions& options) {
-  return options.language.empty() ? language_of_locale() : options.language;
+int print_text(const std::string& text, const report::Words& words) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kAnswered;
+  return fail(words, message("cannot write to standard output: {}", system_error(errno)));
 }
 
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs) {
@@ -120,7 +85,7 @@ int deliver(const CommonOptions& options, const std::function<std::string()>& ta
   for (const Output& output : outputs) {
     const auto same = [&](const Output& other) { return other.path == output.path; };
     if (std::count_if(outputs.begin(), outputs.end(), same) > 1) {
-      return fail(fmt::format("two outputs cannot both be written to {}", output.path));
+      return fail(options.words, message("two outputs cannot both be written to {}", output.path));
     }
   }
   std::string to_terminal;
@@ -142,16 +107,16 @@ int deliver(const CommonOptions& options, const std::function<std::string()>& ta
     files.push_back({&output, std::move(text), OpenFile(output.path)});
     if (!files.back().file.is_open()) {
       for (const Pending& other : files) other.file.undo();
-      return fail(files.back().file.problem());
+      return fail(options.words, files.back().file.problem());
     }
   }
   for (auto& [output, text, file] : files) {
     file.clear();
     file.write(text);
     if (output->stream) output->stream([&file = file](std::string_view piece) { file.write(piece); });
-    if (!file.close()) return fail(file.problem());
+    if (!file.close()) return fail(options.words, file.problem());
   }
-  return print_to_standard_output(to_terminal);
+  return print_text(to_terminal, options.words);
 }
 
 std::optional<page::Template> page_template(const CommonOptions& options, const DataFolder& data,
@@ -159,13 +124,11 @@ std::optional<page::Template> page_template(const CommonOptions& options, const 
   return options.html.empty() ? std::nullopt : page::load_template(data, diagnostics);
 }
 
-page::Origin origin_of(const CommonOptions& options) {
-  return {options.command, FORETRAIN_VERSION, language_of(options)};
-}
+page::Origin origin_of(const CommonOptions& options) { return {options.command, FORETRAIN_VERSION, options.language}; }
 
 report::Terminal standard_output(const CommonOptions& options) {
   report::Terminal terminal;
-  terminal.words = words_of(options);
+  terminal.words = options.words;
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   terminal.colour = is_terminal && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
   int columns = 0;

@@ -20,21 +20,20 @@ struct Output {
   std::function<void(const Sink&)> stream = {};
 };
 
-// The language that --lang or the locale asks for; empty where neither does.
-std::string language_of(const CommonOptions& options);
-
 // Writes the files that were asked for, and the table to standard output unless another text goes there or the user
 // wants quiet. Every text that is not streamed is made and every file opened before anything is written, so that a path
 // that cannot be written leaves nothing behind. Returns the exit status.
 int deliver(const CommonOptions& options, const std::function<std::string()>& table, std::vector<Output> outputs);
+
+// Writes it to standard output. Returns the exit status.
+int print_text(const std::string& text, const report::Words& words);
 
 // The template for --html if a page is asked for. What is wrong with it is reported.
 std::optional<page::Template> page_template(const CommonOptions& options, const DataFolder& data,
                                             Diagnostics& diagnostics);
 page::Origin origin_of(const CommonOptions& options);
 
-// Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal, the
-// language of --lang or of the locale.
+// Standard output as it is: colour only on a terminal without NO_COLOR, width of COLUMNS or of the terminal.
 report::Terminal standard_output(const CommonOptions& options);
 
 }  // namespace foretrain::cli

@@ -1,9 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/scenario_source.h"
@@ -44,7 +43,7 @@ std::optional<PlanRequest> read_fixed(const std::string& text, Diagnostics& diag
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = end_of_value(text, begin), equals = text.find('=', begin);
     if (equals >= end) {
-      diagnostics.error({}, fmt::format("--fix {} is not of the form tp=8,zero=1", config::in_quotes(text)));
+      diagnostics.error({}, message("--fix {} is not of the form tp=8,zero=1", config::in_quotes(text)));
       return std::nullopt;
     }
     yaml += text.substr(begin, equals - begin) + ": " + text.substr(equals + 1, end - equals - 1) + ", ";
@@ -55,11 +54,11 @@ std::optional<PlanRequest> read_fixed(const std::string& text, Diagnostics& diag
 }
 
 std::optional<Bytes> read_memory(const std::string& text, Diagnostics& diagnostics) {
-  std::string why_not;
+  Message why_not;
   const std::optional<double> bytes = config::parse_number(text, config::Unit::gigabytes, why_not);
   if (bytes && *bytes > 0) return Bytes{*bytes};
   diagnostics.error(
-      {}, fmt::format("--max-memory {} is no amount of memory; for instance 70GB or 65GiB", config::in_quotes(text)));
+      {}, message("--max-memory {} is no amount of memory; for instance 70GB or 65GiB", config::in_quotes(text)));
   return std::nullopt;
 }
 
@@ -73,10 +72,9 @@ struct Question {
 std::optional<Case> with_own_plan(const Case& c, Diagnostics& diagnostics) {
   const PlanRequest& request = *c.open_plan;
   if (request.automatic) {
-    diagnostics.error(request.position,
-                      fmt::format("case {} has no plan of its own to compare with; write one, or leave "
-                                  "out --compare",
-                                  config::in_quotes(c.name)));
+    diagnostics.error(request.position, message("case {} has no plan of its own to compare with; write one, or leave "
+                                                "out --compare",
+                                                config::in_quotes(c.name)));
     return std::nullopt;
   }
   const auto plan = resolve_plan(request, c.model, c.train, c.cluster, c.software, diagnostics);
@@ -108,12 +106,12 @@ std::vector<Question> questions(const Scenario& scenario, const PlanOptions& opt
   return all;
 }
 
-void show_progress(ProgressLine& line, const SearchProgress& at) {
+void show_progress(ProgressLine& line, const SearchProgress& at, const report::Words& words) {
   const bool judging = at.phase == SearchProgress::Phase::judging;
   line.show(static_cast<int>(at.phase), at.share,
-            judging ? std::string("of the plans judged")
-                    : fmt::format("of those worth simulating: {} of {} plans, best {}", at.counts.simulated,
-                                  at.counts.legal, at.best > Time::zero() ? report::duration(at.best) : "none yet"));
+            judging ? words("of the plans judged")
+                    : words("of those worth simulating: {} of {} plans, best {}", at.counts.simulated, at.counts.legal,
+                            at.best > Time::zero() ? Message(report::duration(at.best)) : message("none yet")));
 }
 
 int plan(const PlanOptions& options) {
@@ -122,7 +120,7 @@ int plan(const PlanOptions& options) {
   const auto page = asked ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
   std::vector<Question> all;
   if (asked) all = questions(asked->scenario, options, diagnostics);
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!asked || diagnostics.has_errors()) return kBadInput;
 
   const auto& [scenario, environment] = *asked;
@@ -134,12 +132,12 @@ int plan(const PlanOptions& options) {
     ProgressLine line(options);
     const std::size_t top = options.top.value_or(page ? kTopOfPage : kTop);
     PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};
-    search.progress = [&line](const SearchProgress& at) { show_progress(line, at); };
+    search.progress = [&](const SearchProgress& at) { show_progress(line, at, options.words); };
     search.with_elasticity = !options.json.empty() || !options.html.empty();
     search.own = question.own ? &*question.own : nullptr;
     if (auto answer = find_plans(question.subject, environment, search, refused)) answers.push_back(std::move(*answer));
   }
-  print(refused);
+  print(refused, options.words);
   if (refused.has_errors()) return kBadInput;
   return deliver(
       options,
@@ -151,32 +149,31 @@ int plan(const PlanOptions& options) {
 
 }  // namespace
 
-Command plan_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("plan", "find the fastest plans for the cases of a scenario");
-  const auto options = std::make_shared<PlanOptions>();
-  add_scenario_options(parser, options->source,
-                       "scenario (YAML); what a case's plan says is fixed, the rest is looked for");
-  parser
-      .add_option("--top", options->top, fmt::format("plans to show (default: {}, with a page {})", kTop, kTopOfPage))
+Command plan_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser = *program.add_subcommand("plan", words("find the fastest plans for the cases of a scenario"));
+  const auto options = starting_from<PlanOptions>(common);
+  add_scenario_options(parser, words, options->source,
+                       words("scenario (YAML); what a case's plan says is fixed, the rest is looked for"));
+  parser.add_option("--top", options->top, words("plans to show (default: {}, with a page {})", kTop, kTopOfPage))
       ->check(CLI::Range(1, 1000));
-  parser.add_option("--fix", options->fix, "values of the plan that are fixed, such as tp=8,zero=1")
+  parser.add_option("--fix", options->fix, words("values of the plan that are fixed, such as tp=8,zero=1"))
       ->type_name("K=V,...");
-  parser.add_option("--max-memory", options->max_memory, "memory of a GPU to use at most, such as 70GB")
+  parser.add_option("--max-memory", options->max_memory, words("memory of a GPU to use at most, such as 70GB"))
       ->type_name("SIZE");
   parser.add_flag("--compare", options->compare,
-                  "fix nothing that the cases' plans say: look at all plans, and say where theirs stand");
+                  words("fix nothing that the cases' plans say: look at all plans, and say where theirs stand"));
   add_output_options(parser, *options, false);
   add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain plan my-question.yaml\n"
-      "  foretrain plan --model llama-2-13b --gpu a100-80g --gpus 8 --global-batch 128 --zero 2\n"
-      "  foretrain plan scenarios/gpt3-175b-1024xa100.yaml --fix tp=8 --max-memory 70GB --top 3\n"
-      "  foretrain plan my-question.yaml --compare        is my plan a good one?\n"
-      "  foretrain plan scenarios/which-plan.yaml --html plans.html\n"
-      "Ctrl-C ends the search with the best plans so far.");
+  add_examples(parser, words,
+               {{"foretrain plan my-question.yaml"},
+                {"foretrain plan --model llama-2-13b --gpu a100-80g --gpus 8 --global-batch 128 --zero 2"},
+                {"foretrain plan scenarios/gpt3-175b-1024xa100.yaml --fix tp=8 --max-memory 70GB --top 3"},
+                {"foretrain plan my-question.yaml --compare", words("is my plan a good one?")},
+                {"foretrain plan scenarios/which-plan.yaml --html plans.html"}},
+               words("Ctrl-C ends the search with the best plans so far."));
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return options->source.show ? show_scenario(options->source, *options, OpenPlans::all) : plan(*options);

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kQuietStart{1000}, kBetweenLines{100};
 }  // namespace
 
 ProgressLine::ProgressLine(const CommonOptions& options)
-    : on_terminal_(!options.quiet && ::isatty(STDERR_FILENO) == 1) {}
+    : words_(options.words), on_terminal_(!options.quiet && ::isatty(STDERR_FILENO) == 1) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) fmt::print(stderr, "\r\033[K");
@@ -42,7 +42,7 @@ void ProgressLine::show(int phase, double share, const std::string& what) {
   fmt::print(stderr, "\r\033[K{:3.0f} %  {}", 100 * share, what);
   const double elapsed = std::chrono::duration<double>(now - phase_begin_).count();
   if (share > 0 && elapsed > 0) {
-    fmt::print(stderr, ", {} left", report::duration(Time::from_seconds(elapsed / share * (1 - share))));
+    fmt::print(stderr, "{}", words_(", {} left", report::duration(Time::from_seconds(elapsed / share * (1 - share)))));
   }
   std::fflush(stderr);
 }

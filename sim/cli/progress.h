@@ -22,6 +22,7 @@ class ProgressLine {
 
  private:
   using Clock = std::chrono::steady_clock;
+  report::Words words_;
   bool on_terminal_;
   bool shown_ = false;
   int phase_ = -1;

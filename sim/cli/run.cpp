@@ -8,6 +8,7 @@
 #include "sim/base/parallel.h"
 #include "sim/calibration/confidence.h"
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
@@ -32,22 +33,22 @@ std::vector<CaseReport> simulate(const Scenario& scenario, const Environment& en
                                  bool with_pieces, Diagnostics& diagnostics) {
   const std::vector<Case>& cases = scenario.cases;
   std::vector<CaseReport> reports(cases.size());
-  std::vector<std::string> refused(cases.size());
+  std::vector<Message> refused(cases.size());
   parallel_for(cases.size(), threads, [&](std::size_t i) {
     try {
       reports[i] = simulate_case(cases[i], environment, {.with_pieces = with_pieces});
     } catch (const std::overflow_error&) {
-      refused[i] = "one step would take more than 50 days";
+      refused[i] = message("one step would take more than 50 days");
     } catch (const std::domain_error&) {  // of a single duration
-      refused[i] = "one step would take more than 50 days";
+      refused[i] = message("one step would take more than 50 days");
     } catch (const std::bad_alloc&) {
-      refused[i] = "its step has too many tasks for the memory of this machine; use fewer micro-batches";
+      refused[i] = message("its step has too many tasks for the memory of this machine; use fewer micro-batches");
     }
   });
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (refused[i].empty()) continue;
     diagnostics.error(cases[i].position,
-                      fmt::format("{} cannot be simulated: {}", config::in_quotes(cases[i].name), refused[i]));
+                      message("{} cannot be simulated: {}", config::in_quotes(cases[i].name), refused[i]));
   }
   return reports;
 }
@@ -62,8 +63,10 @@ void write_trace(const std::vector<CaseReport>& cases, const RunOptions& options
 
 // What the trace leaves out, for people.
 void note_trace(const std::vector<CaseReport>& cases, const RunOptions& options) {
-  const std::string shown = trace::ranks_shown(cases);
-  if (!options.trace.empty() && !options.quiet && !shown.empty()) fmt::print(stderr, "foretrain: note: {}\n", shown);
+  const Message shown = trace::ranks_shown(cases);
+  if (!options.trace.empty() && !options.quiet && !shown.empty()) {
+    fmt::print(stderr, "{}\n", options.words("foretrain: note: {}", shown));
+  }
 }
 
 int run(const RunOptions& options) {
@@ -72,14 +75,14 @@ int run(const RunOptions& options) {
   const auto error_bars = asked ? load_error_bars(asked->environment.data, diagnostics) : std::nullopt;
   const auto page = error_bars ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
   const bool ready = error_bars && !diagnostics.has_errors();
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!ready) return kBadInput;
 
   const auto& [scenario, environment] = *asked;
   Diagnostics refused;
   report::RunReport report{scenario.title, scenario.ask, {}, {}};
   report.cases = simulate(scenario, environment, threads_of(options), options.trace_kernels, refused);
-  print(refused);
+  print(refused, options.words);
   if (refused.has_errors()) return kBadInput;
   for (CaseReport& c : report.cases) add_error_bar(c, *error_bars);
   report.verdict = judge(scenario, report.cases, [&](const CaseReport& winner, const CaseReport& second, double ratio) {
@@ -95,29 +98,32 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-Command run_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("run", "simulate a scenario, compare its cases and say which wins");
-  const auto options = std::make_shared<RunOptions>();
-  add_scenario_options(parser, options->source, "scenario (YAML)");
-  CLI::Option* trace = parser.add_option("--trace", options->trace,
-                                         "write a timeline of every case that Perfetto opens; FILE.gz is compressed");
+Command run_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser = *program.add_subcommand("run", words("simulate a scenario, compare its cases and say which wins"));
+  const auto options = starting_from<RunOptions>(common);
+  add_scenario_options(parser, words, options->source, words("scenario (YAML)"));
+  CLI::Option* trace = parser.add_option(
+      "--trace", options->trace, words("write a timeline of every case that Perfetto opens; FILE.gz is compressed"));
   trace->type_name("FILE");
-  parser.add_flag("--trace-kernels", options->trace_kernels, "the timeline shows the kernels of every pass as well")
+  parser
+      .add_flag("--trace-kernels", options->trace_kernels,
+                words("the timeline shows the kernels of every pass as well"))
       ->needs(trace);
   add_output_options(parser, *options);
   add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain run scenarios/8x40g-vs-4x80g.yaml\n"
-      "  foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2 --seq-len 4096 --micro-batch 1\n"
-      "  foretrain run --model llama-2-7b --vary gpu=a100-40g:8,a100-80g:4 --vary zero=2,3\n"
-      "  foretrain run my-question.yaml --json answer.json --csv answer.csv\n"
-      "  foretrain run my-question.yaml --html answer.html\n"
-      "  foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'\n"
-      "  foretrain run my-question.yaml --case '8 x A100-40G' --trace step.json.gz   (open it in ui.perfetto.dev)\n"
-      "A plan that does not fit in memory is an answer (exit status 0), with what would make it fit.");
+  add_examples(parser, words,
+               {{"foretrain run scenarios/8x40g-vs-4x80g.yaml"},
+                {"foretrain run --model llama-2-7b --gpu a100-40g --gpus 8 --zero 2 --seq-len 4096 --micro-batch 1"},
+                {"foretrain run --model llama-2-7b --vary gpu=a100-40g:8,a100-80g:4 --vary zero=2,3"},
+                {"foretrain run my-question.yaml --json answer.json --csv answer.csv"},
+                {"foretrain run my-question.yaml --html answer.html"},
+                {"foretrain run my-question.yaml --case '8 x A100-40G' --json - | jq '.cases[0].breakdown_s'"},
+                {"foretrain run my-question.yaml --case '8 x A100-40G' --trace step.json.gz",
+                 words("(open it in ui.perfetto.dev)")}},
+               words("A plan that does not fit in memory is an answer (exit status 0), with what would make it fit."));
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return options->source.show ? show_scenario(options->source, *options, OpenPlans::automatic)

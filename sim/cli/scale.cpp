@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
@@ -30,8 +31,8 @@ std::vector<int> read_sizes(const std::string& text, const char* flag, Diagnosti
     int size = 0;
     const auto [stop, fault] = std::from_chars(text.data() + begin, text.data() + end, size);
     if (fault != std::errc{} || stop != text.data() + end || size < 1 || size > kMost) {
-      diagnostics.error({}, fmt::format("{} {} is no list of numbers from 1 to {}; for instance 8,16,32", flag,
-                                        config::in_quotes(text), kMost));
+      diagnostics.error({}, message("{} {} is no list of numbers from 1 to {}; for instance 8,16,32", flag,
+                                    config::in_quotes(text), kMost));
       return {};
     }
     sizes.push_back(size);
@@ -45,7 +46,7 @@ std::vector<int> read_sizes(const std::string& text, const char* flag, Diagnosti
 std::vector<int> sizes_of(const ScaleCommandOptions& options, Diagnostics& diagnostics) {
   if (!options.gpus.empty()) return read_sizes(options.gpus, "--gpus", diagnostics);
   if (!options.nodes.empty()) return read_sizes(options.nodes, "--nodes", diagnostics);
-  diagnostics.error({}, "scale needs --gpus or --nodes");
+  diagnostics.error({}, message("scale needs --gpus or --nodes"));
   return {};
 }
 
@@ -73,7 +74,7 @@ ScenarioSource with_smallest(const ScaleCommandOptions& options, const std::vect
 int show(const ScaleCommandOptions& options) {
   Diagnostics diagnostics;
   const std::vector<int> sizes = sizes_of(options, diagnostics);
-  print(diagnostics);
+  print(diagnostics, options.words);
   if (sizes.empty()) return kBadInput;
   return show_scenario(with_smallest(options, sizes), options, OpenPlans::all);
 }
@@ -84,7 +85,7 @@ int scale_cases(const ScaleCommandOptions& options) {
   const std::vector<int> sizes = sizes_of(options, diagnostics);
   const auto asked = load_to_simulate(with_smallest(options, sizes), options, OpenPlans::all, diagnostics);
   const auto page = asked ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!asked || diagnostics.has_errors()) return kBadInput;
   const auto& [scenario, environment] = *asked;
 
@@ -108,24 +109,25 @@ int scale_cases(const ScaleCommandOptions& options) {
 
 }  // namespace
 
-Command scale_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("scale", "how the cases of a scenario run on more and more GPUs");
-  const auto options = std::make_shared<ScaleCommandOptions>();
-  CLI::Option* gpus = parser.add_option("--gpus", options->gpus, "numbers of GPUs")->type_name("N,...");
-  CLI::Option* nodes = parser.add_option("--nodes", options->nodes, "numbers of nodes")->type_name("N,...");
+Command scale_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser = *program.add_subcommand("scale", words("how the cases of a scenario run on more and more GPUs"));
+  const auto options = starting_from<ScaleCommandOptions>(common);
+  CLI::Option* gpus = parser.add_option("--gpus", options->gpus, words("numbers of GPUs"))->type_name("N,...");
+  CLI::Option* nodes = parser.add_option("--nodes", options->nodes, words("numbers of nodes"))->type_name("N,...");
   gpus->excludes(nodes);
-  parser.add_flag("--weak", options->weak, "the global batch grows with the GPUs (default: it stays)");
-  add_scenario_options(parser, options->source, "scenario (YAML); dp follows the GPUs, plan: auto is looked for anew");
+  parser.add_flag("--weak", options->weak, words("the global batch grows with the GPUs (default: it stays)"));
+  add_scenario_options(parser, words, options->source,
+                       words("scenario (YAML); dp follows the GPUs, plan: auto is looked for anew"));
   add_output_options(parser, *options, false);
   add_html_option(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain scale scenarios/gpt3-175b-1024xa100.yaml --nodes 16,32,64,128\n"
-      "  foretrain scale --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3 --gpus 1,2,4,8\n"
-      "  foretrain scale my-question.yaml --gpus 8,16,32 --weak --html curves.html\n"
-      "  foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -");
+  add_examples(parser, words,
+               {{"foretrain scale scenarios/gpt3-175b-1024xa100.yaml --nodes 16,32,64,128"},
+                {"foretrain scale --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3 --gpus 1,2,4,8"},
+                {"foretrain scale my-question.yaml --gpus 8,16,32 --weak --html curves.html"},
+                {"foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -"}});
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return options->source.show ? show(*options) : scale_cases(*options);

@@ -10,8 +10,6 @@
 namespace foretrain::cli {
 namespace {
 
-constexpr const char* kGroup = "Fields of the scenario, over those of FILE or instead of one";
-
 std::string type_name(const Field& field) {
   switch (field.kind) {
     case Field::Kind::integer:
@@ -27,26 +25,31 @@ std::string type_name(const Field& field) {
   }
 }
 
-std::string help_of(const Field& field) {
-  std::string help(field.meaning);
+std::string help_of(const Field& field, const report::Words& words) {
+  std::string help = words.text(std::string(field.meaning));
   if (field.kind == Field::Kind::choice && field.words.size() > 5)
     help += fmt::format(": {}", fmt::join(field.words, ", "));
   return help;
 }
 
-void add_flag(CLI::App& parser, ScenarioSource& source, const Field& field) {
+// The heading above all of them.
+std::string group_of_fields(const report::Words& words) {
+  return words("Fields of the scenario, over those of FILE or instead of one");
+}
+
+void add_flag(CLI::App& parser, const report::Words& words, ScenarioSource& source, const Field& field) {
   const std::string flag(field.flag), path(field.path);
   const std::string spellings = flag + (field.other_flag.empty() ? "" : "," + std::string(field.other_flag));
   const auto take = [&source, flag, path](const std::string& text) { source.values.push_back({flag, path, text}); };
   if (field.kind == Field::Kind::boolean) {
     parser
         .add_flag_callback(
-            spellings, [take] { take("true"); }, help_of(field))
-        ->group(kGroup);
+            spellings, [take] { take("true"); }, help_of(field, words))
+        ->group(group_of_fields(words));
   } else {
-    parser.add_option_function<std::string>(spellings, take, help_of(field))
+    parser.add_option_function<std::string>(spellings, take, help_of(field, words))
         ->type_name(type_name(field))
-        ->group(kGroup);
+        ->group(group_of_fields(words));
   }
 }
 
@@ -62,10 +65,10 @@ void take_assignment(const std::string& text, ScenarioSource& source) {
 
 }  // namespace
 
-void add_field_flags(CLI::App& parser, ScenarioSource& source) {
+void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source) {
   for (const Field& field : scenario_fields()) {
     if (!field.flag.empty() && parser.get_option_no_throw(std::string(field.flag)) == nullptr) {
-      add_flag(parser, source, field);
+      add_flag(parser, words, source, field);
     }
   }
   parser
@@ -74,33 +77,33 @@ void add_field_flags(CLI::App& parser, ScenarioSource& source) {
           [&source](const std::vector<std::string>& texts) {
             for (const std::string& text : texts) take_assignment(text, source);
           },
-          "any other field (docs/scenario.md), such as cluster.host.cores=64; may be repeated")
+          words("any other field (docs/scenario.md), such as cluster.host.cores=64; may be repeated"))
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
-      ->group(kGroup);
+      ->group(group_of_fields(words));
   parser
       .add_option("--vary", source.variations,
-                  "a case for every value, such as zero=1,2,3 or gpu=a100-40g:8,a100-80g:4; "
-                  "several make all combinations")
+                  words("a case for every value, such as zero=1,2,3 or gpu=a100-40g:8,a100-80g:4; "
+                        "several make all combinations"))
       ->type_name("FIELD=V,...")
       ->allow_extra_args(false)
-      ->group(kGroup);
+      ->group(group_of_fields(words));
 }
 
-void add_scenario_options(CLI::App& parser, ScenarioSource& source, const std::string& file_help) {
+void add_scenario_options(CLI::App& parser, const report::Words& words, ScenarioSource& source,
+                          const std::string& file_help) {
   parser.add_option("FILE", source.file, file_help);
-  parser.add_option("--case", source.cases, "only the case of this name (may be repeated)")
+  parser.add_option("--case", source.cases, words("only the case of this name (may be repeated)"))
       ->type_name("NAME")
       ->allow_extra_args(false);
-  parser.add_flag("--show-scenario", source.show, "print the scenario as understood (YAML), and nothing else");
-  add_field_flags(parser, source);
+  parser.add_flag("--show-scenario", source.show, words("print the scenario as understood (YAML), and nothing else"));
+  add_field_flags(parser, words, source);
 }
 
 std::optional<config::Node> load_document(const ScenarioSource& source, Diagnostics& diagnostics) {
   if (source.file.empty() && source.values.empty() && source.variations.empty()) {
-    diagnostics.error({},
-                      "nothing to answer; give a scenario file, or --model and --gpu, for instance "
-                      "--model llama-2-7b --gpu a100-80g --gpus 8");
+    diagnostics.error({}, message("nothing to answer; give a scenario file, or --model and --gpu, for instance "
+                                  "--model llama-2-7b --gpu a100-80g --gpus 8"));
     return std::nullopt;
   }
   if (source.file.empty()) return with_flags(nullptr, source.values, source.variations, diagnostics);
@@ -132,13 +135,11 @@ int show_scenario(const ScenarioSource& source, const CommonOptions& options, Op
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   const auto scenario = data ? load(source, *data, diagnostics, open_plans) : std::nullopt;
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!scenario || diagnostics.has_errors()) return kBadInput;
   Diagnostics read_again;
   const auto document = load_document(source, read_again);
-  CommonOptions to_output = options;
-  to_output.quiet = false;
-  return deliver(to_output, [&] { return understood_text(*document, *scenario); }, {});
+  return print_text(understood_text(*document, *scenario), options.words);
 }
 
 }  // namespace foretrain::cli

@@ -21,9 +21,10 @@ struct ScenarioSource {
 
 // FILE (`file_help` says what it is for), --case, --show-scenario, --set, --vary and a flag for every common field. A
 // flag that the parser has already keeps the command's own meaning.
-void add_scenario_options(CLI::App& parser, ScenarioSource& source, const std::string& file_help);
+void add_scenario_options(CLI::App& parser, const report::Words& words, ScenarioSource& source,
+                          const std::string& file_help);
 // The flags of fields, --set and --vary alone.
-void add_field_flags(CLI::App& parser, ScenarioSource& source);
+void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source);
 
 // The document that file and flags make; nullopt after reporting what is wrong.
 std::optional<config::Node> load_document(const ScenarioSource& source, Diagnostics& diagnostics);

@@ -7,6 +7,7 @@
 
 #include "sim/calibration/accuracy_doc.h"
 #include "sim/cli/command.h"
+#include "sim/cli/help.h"
 #include "sim/cli/output.h"
 #include "sim/report/csv.h"
 #include "sim/report/json.h"
@@ -43,7 +44,8 @@ ErrorBars error_bars_of(const std::vector<MeasuredFile>& files, const Validation
 
 int validate_files(const ValidateOptions& options) {
   const std::vector<std::string> outputs = {options.json, options.csv, options.residuals, options.markdown};
-  if (std::count(outputs.begin(), outputs.end(), "-") > 1) return fail("only one text can go to standard output");
+  if (std::count(outputs.begin(), outputs.end(), "-") > 1)
+    return fail(options.words, message("only one text can go to standard output"));
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
   const auto files = data ? load_files(options, *data, diagnostics) : std::nullopt;
@@ -51,7 +53,7 @@ int validate_files(const ValidateOptions& options) {
   const auto flags = options.flags.empty() ? Flags() : load_flags(options.flags, diagnostics);
   const auto peers = options.peers.empty() ? std::vector<Peer>() : load_peers(options.peers, diagnostics);
   const auto left_out = data ? load_left_out(*data, diagnostics) : std::vector<LeftOut>();
-  print(diagnostics, options.quiet);
+  print(diagnostics, options.words, options.quiet);
   if (!environment || !flags || !peers) return kBadInput;
 
   const Simulate simulate = [&](const Case& c) {
@@ -75,31 +77,35 @@ int validate_files(const ValidateOptions& options) {
 
 }  // namespace
 
-Command validate_command(CLI::App& program) {
-  CLI::App& parser = *program.add_subcommand("validate", "compare predictions with measured runs");
-  const auto options = std::make_shared<ValidateOptions>();
-  parser.add_option("FILE", options->files, "files of measured runs (YAML: scenarios with a `measured` block a case)")
-      ->required();
-  parser.add_flag("--all", options->every_case, "list every case, not only the worst");
+Command validate_command(CLI::App& program, const CommonOptions& common) {
+  const report::Words& words = common.words;
+  CLI::App& parser = *program.add_subcommand("validate", words("compare predictions with measured runs"));
+  const auto options = starting_from<ValidateOptions>(common);
   parser
-      .add_option("--residuals", options->residuals, "write the errors of the runs, which error bars are made of (CSV)")
+      .add_option("FILE", options->files,
+                  words("files of measured runs (YAML: scenarios with a `measured` block a case)"))
+      ->required();
+  parser.add_flag("--all", options->every_case, words("list every case, not only the worst"));
+  parser
+      .add_option("--residuals", options->residuals,
+                  words("write the errors of the runs, which error bars are made of (CSV)"))
       ->type_name("FILE");
-  parser.add_option("--markdown", options->markdown, "write a page about how good the predictions are")
+  parser.add_option("--markdown", options->markdown, words("write a page about how good the predictions are"))
       ->type_name("FILE");
-  parser.add_option("--flags", options->flags, "runs that look wrong (YAML), which do not count for error bars")
+  parser.add_option("--flags", options->flags, words("runs that look wrong (YAML), which do not count for error bars"))
       ->type_name("FILE");
-  parser.add_option("--peers", options->peers, "what other predictors reach on the runs (YAML), for the page")
+  parser.add_option("--peers", options->peers, words("what other predictors reach on the runs (YAML), for the page"))
       ->type_name("FILE");
   add_output_options(parser, *options);
   add_threads_option(parser, *options);
   add_data_option(parser, *options);
-  parser.footer(
-      "Examples:\n"
-      "  foretrain validate tests/scenario/data/sc21-megatron.yaml\n"
-      "  foretrain validate measured/*.yaml --json - | jq .summary\n"
-      "  foretrain validate measured/*.yaml --flags flags.yaml --residuals residuals.csv --markdown accuracy.md\n"
-      "Cases that need something that is not simulated yet are listed as refused. A case that makes foretrain fail is\n"
-      "listed, and the exit status is then 3.");
+  add_examples(
+      parser, words,
+      {{"foretrain validate tests/scenario/data/sc21-megatron.yaml"},
+       {"foretrain validate measured/*.yaml --json - | jq .summary"},
+       {"foretrain validate measured/*.yaml --flags flags.yaml --residuals residuals.csv --markdown accuracy.md"}},
+      words("Cases that need something that is not simulated yet are listed as refused. A case that makes foretrain "
+            "fail is\nlisted, and the exit status is then 3."));
   return {&parser, [options] { return validate_files(*options); }};
 }
 

@@ -10,8 +10,10 @@
 namespace foretrain::config {
 namespace {
 
-std::string plural_of(const std::string& what, std::size_t count) {
-  return count == 1 ? what : what.ends_with('s') ? what : what + "s";
+// "1 model", "3 models": a pattern of its own for every kind of thing.
+Message counted(const std::string& what, std::size_t count) {
+  const bool plural = count != 1 && !what.ends_with('s');
+  return {fmt::format("{{}} {}{}", what, plural ? "s" : ""), {Message(fmt::format("{}", count))}};
 }
 
 // The texts of `aliases:`, in catalogue spelling; what is not text is reported.
@@ -23,7 +25,7 @@ std::vector<std::string> read_aliases(const Node& node, Diagnostics& diagnostics
     if (item.is_scalar()) {
       aliases.push_back(Catalogue::normalised(item.scalar()));
     } else {
-      diagnostics.error(item.position, "aliases must be a list of names");
+      diagnostics.error(item.position, message("aliases must be a list of names"));
     }
   };
   if (listed->is_sequence()) {
@@ -90,8 +92,8 @@ std::optional<Catalogue::Found> Catalogue::find(std::string_view name, SourcePos
   const auto [first, last] = std::equal_range(items_.begin(), items_.end(), wanted, ByName{});
   if (last - first == 1) return take(*first, diagnostics);
   if (last - first > 1) {
-    diagnostics.error(asked_at, fmt::format("{} {} is in two files, {} and {}; rename one", what_, in_quotes(name),
-                                            in_quotes(first->path), in_quotes(std::next(first)->path)));
+    diagnostics.error(asked_at, message("{} {} is in two files, {} and {}; rename one", quoted_words(what_),
+                                        in_quotes(name), in_quotes(first->path), in_quotes(std::next(first)->path)));
     return std::nullopt;
   }
 
@@ -102,8 +104,8 @@ std::optional<Catalogue::Found> Catalogue::find(std::string_view name, SourcePos
   }
   if (called.size() == 1) return take(*called.front(), diagnostics);
   if (called.size() > 1) {
-    diagnostics.error(asked_at, fmt::format("{} {} is another name of both '{}' and '{}'; write one of them", what_,
-                                            in_quotes(name), called[0]->name, called[1]->name));
+    diagnostics.error(asked_at, message("{} {} is another name of both '{}' and '{}'; write one of them",
+                                        quoted_words(what_), in_quotes(name), called[0]->name, called[1]->name));
     return std::nullopt;
   }
   report_unknown(name, wanted, std::move(asked_at), diagnostics);
@@ -119,13 +121,14 @@ void Catalogue::report_unknown(std::string_view name, const std::string& wanted,
   }
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-  std::string hint = did_you_mean(wanted, candidates);
+  Message hint = did_you_mean(wanted, candidates);
   if (hint.empty()) {
-    hint = names_.empty() ? fmt::format("; there are none in {}", in_quotes(folder_))
-                          : fmt::format("; there {} {} {}, see 'foretrain catalog'", names_.size() == 1 ? "is" : "are",
-                                        names_.size(), plural_of(what_, names_.size()));
+    const Message all = counted(what_, names_.size());
+    hint = names_.empty()       ? message("; there are none in {}", in_quotes(folder_))
+           : names_.size() == 1 ? message("; there is {}, see 'foretrain catalog'", all)
+                                : message("; there are {}, see 'foretrain catalog'", all);
   }
-  diagnostics.error(std::move(asked_at), fmt::format("unknown {} {}{}", what_, in_quotes(name), hint));
+  diagnostics.error(std::move(asked_at), message("unknown {} {}{}", quoted_words(what_), in_quotes(name), hint));
   // The name may be one that a file which cannot be read would have given.
   for (const Item& item : items_) diagnostics.append(parsed(item).diagnostics);
 }

@@ -1,6 +1,4 @@
 // Numbers with units.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -186,27 +184,27 @@ std::optional<double> parse_compound_duration(std::string_view rest) {
 }
 
 // Why `suffix` does not fit, with the mix-up named where it is a usual one.
-std::string wrong_unit(std::string_view text, std::string_view suffix, Unit unit) {
+Message wrong_unit(std::string_view text, std::string_view suffix, Unit unit) {
   const UnitWords words = words_of(unit);
   if (suffix[0] == '_' || suffix[0] == ',') {
-    return fmt::format("{} is not a number; write the digits without '{}'", in_quotes(text), suffix[0]);
+    return message("{} is not a number; write the digits without '{}'", in_quotes(text), suffix[0]);
   }
-  return fmt::format("{} in {} is not a unit for {}; units that fit: {}", in_quotes(suffix), in_quotes(text),
-                     words.noun, words.suffixes);
+  return message("{} in {} is not a unit for {}; units that fit: {}", in_quotes(suffix), in_quotes(text),
+                 quoted_words(words.noun), words.suffixes);
 }
 
 }  // namespace
 
-std::optional<double> parse_number(std::string_view text, Unit unit, std::string& why_not) {
+std::optional<double> parse_number(std::string_view text, Unit unit, Message& why_not) {
   std::string_view rest = trimmed(text);
   double figure = 0.0;
   const Figure outcome = take_figure(rest, figure);
   if (outcome == Figure::none) {
-    why_not = fmt::format("{} is not {}", in_quotes(text), words_of(unit).noun);
+    why_not = message("{} is not {}", in_quotes(text), quoted_words(words_of(unit).noun));
     return std::nullopt;
   }
   if (outcome == Figure::too_large) {
-    why_not = fmt::format("{} is too large or too small a number", in_quotes(text));
+    why_not = message("{} is too large or too small a number", in_quotes(text));
     return std::nullopt;
   }
   const std::string_view suffix = trimmed(rest);
@@ -222,7 +220,7 @@ std::optional<double> parse_number(std::string_view text, Unit unit, std::string
   }
   const double value = figure * scale->multiply / scale->divide;
   if (!std::isfinite(value)) {
-    why_not = fmt::format("{} is too large a number", in_quotes(text));
+    why_not = message("{} is too large a number", in_quotes(text));
     return std::nullopt;
   }
   return value;

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -80,12 +79,12 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     ++events_;
     if (documents_ > 0 && is_past_text(mark)) throw Stop{};
-    if (++documents_ > 1) fail(at(mark), "a second YAML document starts here; a file may hold one");
+    if (++documents_ > 1) fail(at(mark), message("a second YAML document starts here; a file may hold one"));
   }
   void OnDocumentEnd() override { ++events_; }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (expects_key()) fail(at(mark), "a key is missing or null; a key must be text");
+    if (expects_key()) fail(at(mark), message("a key is missing or null; a key must be text"));
     // The parser marks an absent value where the next thing begins; the line of its key says more.
     SourcePosition position = at(mark);
     if (!open_.empty() && open_.back().has_key && open_.back().key_position.line != position.line) {
@@ -103,7 +102,7 @@ class TreeBuilder final : public YAML::EventHandler {
     count({1, text.size(), 0}, position);
     if (expects_key()) {
       if (!is_quoted && text == "<<") {
-        diagnostics_.error(position, "merge keys ('<<') are not supported; write the keys out");
+        diagnostics_.error(position, message("merge keys ('<<') are not supported; write the keys out"));
       }
       if (anchor != YAML::NullAnchor) anchors_[anchor] = Node{position, text, is_quoted};
       set_key(text, position);
@@ -114,9 +113,10 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const SourcePosition position = at(mark);
-    if (expects_key()) fail(position, "an alias stands where a key is expected; write the key out");
+    if (expects_key()) fail(position, message("an alias stands where a key is expected; write the key out"));
     const auto anchored = anchors_.find(anchor);
-    if (anchored == anchors_.end()) fail(position, "an alias stands inside the value it repeats; write the value out");
+    if (anchored == anchors_.end())
+      fail(position, message("an alias stands inside the value it repeats; write the value out"));
     count(weigh(anchored->second), position);
     attach(Node(anchored->second), YAML::NullAnchor);
   }
@@ -145,7 +145,7 @@ class TreeBuilder final : public YAML::EventHandler {
     SourcePosition key_position;
   };
 
-  [[noreturn]] void fail(const SourcePosition& position, std::string message) {
+  [[noreturn]] void fail(const SourcePosition& position, Message message) {
     diagnostics_.error(position, std::move(message));
     throw Stop{};
   }
@@ -161,7 +161,7 @@ class TreeBuilder final : public YAML::EventHandler {
   // "?" and "!" are yaml-cpp's own for untagged values; a tag that the file spells out would change a value's type.
   void check_tag(const std::string& tag, const SourcePosition& position) {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    diagnostics_.error(position, fmt::format("tag {} is not supported; write the value without a tag", in_quotes(tag)));
+    diagnostics_.error(position, message("tag {} is not supported; write the value without a tag", in_quotes(tag)));
   }
 
   void count(const Weight& weight, const SourcePosition& position) {
@@ -169,13 +169,13 @@ class TreeBuilder final : public YAML::EventHandler {
     values_ += weight.values;
     bytes_ += weight.bytes;
     if (open_.size() + weight.depth > kMaxDepth) {
-      fail(position, fmt::format("nested deeper than {} levels", kMaxDepth));
+      fail(position, message("nested deeper than {} levels", kMaxDepth));
     }
     if (values_ > kMaxValues) {
-      fail(position, fmt::format("more than {} values, aliases counted where they are repeated", kMaxValues));
+      fail(position, message("more than {} values, aliases counted where they are repeated", kMaxValues));
     }
     if (bytes_ > kMaxBytes) {
-      fail(position, fmt::format("more than {} MiB of text, aliases counted where they are repeated", kMaxBytes >> 20));
+      fail(position, message("more than {} MiB of text, aliases counted where they are repeated", kMaxBytes >> 20));
     }
   }
 
@@ -184,7 +184,8 @@ class TreeBuilder final : public YAML::EventHandler {
     const SourcePosition position = at(mark);
     // Also what yaml-cpp makes of "[[1" at the end of input, where it takes the inner list for a key.
     if (expects_key()) {
-      fail(position, "a list or map stands where a key is expected; a key must be text, and brackets must be closed");
+      fail(position,
+           message("a list or map stands where a key is expected; a key must be text, and brackets must be closed"));
     }
     check_tag(tag, position);
     count({1, 0, 1}, position);
@@ -227,8 +228,8 @@ class TreeBuilder final : public YAML::EventHandler {
     std::sort(repeats.begin(), repeats.end());
     for (const auto& [repeat, first] : repeats) {
       diagnostics_.error(map[repeat].key_position,
-                         fmt::format("key {} appears a second time; it was first given on line {}",
-                                     in_quotes(map[repeat].key), map[first].key_position.line));
+                         message("key {} appears a second time; it was first given on line {}",
+                                 in_quotes(map[repeat].key), map[first].key_position.line));
     }
   }
 
@@ -279,24 +280,25 @@ class BoundedText final : public std::streambuf {
 };
 
 // yaml-cpp's message with what would be right, where it does not say.
-std::string explain(const std::string& message) {
+Message explain(const std::string& said) {
   namespace what = YAML::ErrorMsg;
   const auto is_any_of = [&](std::initializer_list<const char*> known) {
-    return std::any_of(known.begin(), known.end(), [&](const char* k) { return message == k; });
+    return std::any_of(known.begin(), known.end(), [&](const char* k) { return said == k; });
   };
   if (is_any_of({what::END_OF_MAP, what::END_OF_SEQ})) {
-    return "the line does not continue the list or map above it; check the indentation, and for a missing ':'";
+    return message("the line does not continue the list or map above it; check the indentation, and for a missing ':'");
   }
-  if (is_any_of({what::END_OF_MAP_FLOW})) return "'{' is not closed; add '}' or ','";
-  if (is_any_of({what::END_OF_SEQ_FLOW})) return "'[' is not closed; add ']' or ','";
-  if (is_any_of({what::TAB_IN_INDENTATION})) return "a tab in the indentation; use spaces";
-  if (is_any_of({what::MAP_VALUE})) return "':' is not expected here; put the text in quotes, or check the indentation";
-  if (is_any_of({what::MAP_KEY})) return "a key is not expected here; check the indentation";
-  if (is_any_of({what::BLOCK_ENTRY})) return "'-' is not expected here; put the list on lines of its own";
-  if (is_any_of({what::EOF_IN_SCALAR, what::DOC_IN_SCALAR})) return "a quote is not closed";
-  if (is_any_of({what::UNKNOWN_TOKEN})) return "a character that cannot start a value; put the text in quotes";
-  if (is_any_of({what::BAD_FILE})) return fmt::format("nested deeper than {} levels", kMaxDepth);
-  return message.substr(0, 200);
+  if (is_any_of({what::END_OF_MAP_FLOW})) return message("'{{' is not closed; add '}}' or ','");
+  if (is_any_of({what::END_OF_SEQ_FLOW})) return message("'[' is not closed; add ']' or ','");
+  if (is_any_of({what::TAB_IN_INDENTATION})) return message("a tab in the indentation; use spaces");
+  if (is_any_of({what::MAP_VALUE}))
+    return message("':' is not expected here; put the text in quotes, or check the indentation");
+  if (is_any_of({what::MAP_KEY})) return message("a key is not expected here; check the indentation");
+  if (is_any_of({what::BLOCK_ENTRY})) return message("'-' is not expected here; put the list on lines of its own");
+  if (is_any_of({what::EOF_IN_SCALAR, what::DOC_IN_SCALAR})) return message("a quote is not closed");
+  if (is_any_of({what::UNKNOWN_TOKEN})) return message("a character that cannot start a value; put the text in quotes");
+  if (is_any_of({what::BAD_FILE})) return message("nested deeper than {} levels", kMaxDepth);
+  return quoted_words(std::string_view(said).substr(0, 200));
 }
 
 void run_parser(std::string_view text, TreeBuilder& builder, Diagnostics& diagnostics, const SourcePosition& whole) {
@@ -308,13 +310,13 @@ void run_parser(std::string_view text, TreeBuilder& builder, Diagnostics& diagno
     }
   } catch (const Stop&) {
     if (buffer.stalled()) {
-      diagnostics.error(
-          whole, fmt::format("a value, or a list or map in brackets, is longer than {} MiB", kMaxLookahead >> 20));
+      diagnostics.error(whole,
+                        message("a value, or a list or map in brackets, is longer than {} MiB", kMaxLookahead >> 20));
     }
   } catch (const YAML::Exception& e) {
     diagnostics.error(e.mark.is_null() ? whole : builder.at(e.mark), explain(e.msg));
   } catch (const std::exception& e) {
-    diagnostics.error(whole, fmt::format("cannot be read as YAML ({})", e.what()));
+    diagnostics.error(whole, message("cannot be read as YAML ({})", e.what()));
   }
 }
 
@@ -322,11 +324,11 @@ void run_parser(std::string_view text, TreeBuilder& builder, Diagnostics& diagno
 
 std::optional<Node> parse_yaml(std::string_view text, const std::string& file_name, Diagnostics& diagnostics) {
   const SourcePosition whole{std::make_shared<const std::string>(file_name), 0, 0};
-  const auto refuse = [&](int line, int column, std::string message) {
+  const auto refuse = [&](int line, int column, Message message) {
     diagnostics.error({whole.file, line, column}, std::move(message));
     return std::nullopt;
   };
-  if (text.size() > kMaxBytes) return refuse(0, 0, fmt::format("larger than {} MiB", kMaxBytes >> 20));
+  if (text.size() > kMaxBytes) return refuse(0, 0, message("larger than {} MiB", kMaxBytes >> 20));
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
   const TextCheck checked = check_text(text);
   if (!checked.wrong.empty()) return refuse(checked.line, checked.column, checked.wrong);

@@ -72,15 +72,15 @@ class MapReader {
   std::int64_t required_integer(std::string_view key, Range range = {});
   double required_number(std::string_view key, Unit unit = Unit::count, Range range = {});
 
-  void error(std::string_view key, std::string message);  // at the key's value
-  void finish();                                          // errors for unknown keys
+  void error(std::string_view key, Message message);  // at the key's value
+  void finish();                                      // errors for unknown keys
 
  private:
   std::string path_of(std::string_view key) const;
   const Node* value_of(std::string_view key);  // nullptr if absent or null
-  const std::string* scalar_of(std::string_view key, const Node& value, std::string_view wanted, bool quotes_allowed);
+  const std::string* scalar_of(std::string_view key, const Node& value, const Message& wanted, bool quotes_allowed);
   std::optional<double> number_of(std::string_view key, const Node& value, Unit unit, Range range);
-  void report_range(std::string_view key, const Node& value, std::string_view rule);
+  void report_range(std::string_view key, const Node& value, const Message& rule);
   bool report_missing(std::string_view key);
 
   const Node* node_;
@@ -94,7 +94,7 @@ class MapReader {
 // Decimal figures with an optional exponent, then an optional unit that fits (spaces allowed between). No locale, no
 // digit separators, no inf or nan. The case of units counts: Gb/s is bits, GB/s bytes. nullopt sets `why_not` to the
 // message ("'four' is not a number").
-std::optional<double> parse_number(std::string_view text, Unit unit, std::string& why_not);
+std::optional<double> parse_number(std::string_view text, Unit unit, Message& why_not);
 // true, yes, on; false, no, off; in any case.
 std::optional<bool> parse_boolean(std::string_view text);
 

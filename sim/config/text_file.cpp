@@ -1,12 +1,9 @@
 #include "sim/config/text_file.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <system_error>
 
 namespace foretrain::config {
 namespace {
@@ -35,8 +32,8 @@ std::optional<std::string> read_bytes(const std::string& path, std::size_t most)
 std::optional<std::string> read_text_file(const std::string& path, std::size_t most, Diagnostics& diagnostics) {
   std::optional<std::string> text = read_bytes(path, most);
   if (!text) {
-    const std::string reason = std::generic_category().message(errno);
-    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, fmt::format("cannot be read: {}", reason));
+    const Message reason = system_error(errno);
+    diagnostics.error({std::make_shared<const std::string>(path), 0, 0}, message("cannot be read: {}", reason));
   }
   return text;
 }

@@ -37,8 +37,9 @@ TextCheck check_text(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[offset]);
     const std::size_t length = sequence_length(text, offset);
     const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
-    if (length == 0) check.wrong = fmt::format("byte 0x{:02x} is not UTF-8 text; save the file as UTF-8", byte);
-    if (control) check.wrong = fmt::format("control character 0x{:02x} in the text; is this a YAML file?", byte);
+    const auto shown = [&] { return fmt::format("0x{:02x}", byte); };
+    if (length == 0) check.wrong = message("byte {} is not UTF-8 text; save the file as UTF-8", shown());
+    if (control) check.wrong = message("control character {} in the text; is this a YAML file?", shown());
     if (!check.wrong.empty()) return check;
     if (byte == '\n') {
       ++check.line;

@@ -44,13 +44,13 @@ std::optional<Sourced> read_sourced(MapReader& parent, std::string_view key, Uni
 Sourced required_sourced(MapReader& parent, std::string_view key, Unit unit, config::Range range,
                          Diagnostics& diagnostics) {
   const std::optional<Sourced> read = read_sourced(parent, key, unit, range, diagnostics);
-  if (!read) parent.error(key, fmt::format("{} is missing; it must be a map of value and source", key));
+  if (!read) parent.error(key, message("{} is missing; it must be a map of value and source", key));
   return read.value_or(Sourced{});
 }
 
 void read_matmul(MapReader& file, const Gpu& gpu, AchievedRates& rates, Diagnostics& diagnostics) {
   const Node* node = file.node("matmul");
-  if (node == nullptr) return file.error("matmul", "matmul is missing; it must be a map of precisions");
+  if (node == nullptr) return file.error("matmul", message("matmul is missing; it must be a map of precisions"));
   MapReader matmul(*node, diagnostics, "matmul");
   for (int i = 0; i < kMeasuredPrecisions; ++i) {
     const auto precision = static_cast<Precision>(i);
@@ -58,7 +58,7 @@ void read_matmul(MapReader& file, const Gpu& gpu, AchievedRates& rates, Diagnost
     const std::optional<Sourced> read = read_sourced(matmul, key, Unit::count, kFraction, diagnostics);
     if (!gpu.dense(precision)) continue;
     if (!read) {
-      matmul.error(key, fmt::format("matmul.{} is missing; {} has a datasheet rate for it", key, gpu.name));
+      matmul.error(key, message("matmul.{} is missing; {} has a datasheet rate for it", key, gpu.name));
       continue;
     }
     rates.matmul[static_cast<std::size_t>(i)] = read->value;
@@ -85,7 +85,7 @@ AchievedRates::Attention read_kernel(const Node& node, std::string_view key, Dia
 
 void read_attention(MapReader& file, AchievedRates& rates, Diagnostics& diagnostics) {
   const Node* node = file.node("attention");
-  if (node == nullptr) return file.error("attention", "attention is missing; it must be a map of kernels");
+  if (node == nullptr) return file.error("attention", message("attention is missing; it must be a map of kernels"));
   MapReader attention(*node, diagnostics, "attention");
   for (AttentionKernel kernel : {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3}) {
     // `attention: flash` is the scenario's name of the first version; here all three carry their number.

@@ -51,9 +51,9 @@ void check_whole_nodes(Reading& read) {
   const int below = gpus / per_node * per_node;
   int fitting = per_node - 1;
   while (gpus % fitting != 0) --fitting;
-  read.map.error("gpus", fmt::format("cluster.gpus={} does not fill nodes of {}; {} or {} GPUs would, or "
-                                     "gpus_per_node: {}",
-                                     gpus, per_node, below, below + per_node, fitting));
+  read.map.error("gpus", message("cluster.gpus={} does not fill nodes of {}; {} or {} GPUs would, or "
+                                 "gpus_per_node: {}",
+                                 gpus, per_node, below, below + per_node, fitting));
 }
 
 void read_counts(Reading& read) {
@@ -65,14 +65,14 @@ void read_counts(Reading& read) {
   // A catalogue node counts its cards.
   if (per_node && !read.scenario_says("gpus_per_node")) *per_node *= cluster.slices_per_card();
   if (per_node && *per_node > kMaxGpusPerNode) {
-    map.error("mig", fmt::format("cluster.mig makes {} slices of a node's cards; at most {} are simulated, with "
-                                 "gpus_per_node: {}",
-                                 *per_node, kMaxGpusPerNode, kMaxGpusPerNode));
+    map.error("mig", message("cluster.mig makes {} slices of a node's cards; at most {} are simulated, with "
+                             "gpus_per_node: {}",
+                             *per_node, kMaxGpusPerNode, kMaxGpusPerNode));
     per_node = kMaxGpusPerNode;
   }
 
   if (!gpus && !map.has("gpus") && !nodes && cluster.node_name.empty()) {
-    map.error("gpus", "cluster.gpus is missing; give the number of GPUs of the job, or a catalogue node");
+    map.error("gpus", message("cluster.gpus is missing; give the number of GPUs of the job, or a catalogue node"));
   }
   if (per_node) {
     cluster.gpus_per_node = *per_node;
@@ -84,20 +84,19 @@ void read_counts(Reading& read) {
       read.assume(message("gpus_per_node is taken as {}", cluster.gpus_per_node));
     }
   } else if (nodes && !map.has("gpus_per_node")) {
-    map.error("nodes", "cluster.gpus_per_node is missing; nodes alone do not say how many GPUs there are");
+    map.error("nodes", message("cluster.gpus_per_node is missing; nodes alone do not say how many GPUs there are"));
   }
 
   if (gpus) {
     cluster.gpus = *gpus;
     if (nodes && cluster.nodes() != *nodes) {
-      map.error("nodes",
-                fmt::format("cluster.nodes={} does not go with {} GPUs in nodes of {}; leave out nodes or gpus", *nodes,
-                            *gpus, cluster.gpus_per_node));
+      map.error("nodes", message("cluster.nodes={} does not go with {} GPUs in nodes of {}; leave out nodes or gpus",
+                                 *nodes, *gpus, cluster.gpus_per_node));
     }
     check_whole_nodes(read);
   } else if (nodes && *nodes > static_cast<int>(kMostGpus) / cluster.gpus_per_node) {
-    map.error("nodes", fmt::format("cluster.nodes={} of {} GPUs are more than {:.0f} GPUs; take fewer", *nodes,
-                                   cluster.gpus_per_node, kMostGpus));
+    map.error("nodes", message("cluster.nodes={} of {} GPUs are more than {} GPUs; take fewer", *nodes,
+                               cluster.gpus_per_node, fmt::format("{:.0f}", kMostGpus)));
   } else {
     cluster.gpus = nodes.value_or(1) * cluster.gpus_per_node;
   }
@@ -119,20 +118,20 @@ void check_nvlink(Reading& read) {
   const std::string intra = to_string(cluster.intra);
   std::vector<std::string> legal = nvlink_layouts(cluster.gpu);
   if (std::find(legal.begin(), legal.end(), intra) == legal.end()) {
-    const std::string why = cluster.gpu.nvlink ? fmt::format("{} is not built with {}", cluster.gpu.name, intra)
-                                               : fmt::format("{} has no NVLink, so no {}", cluster.gpu.name, intra);
+    const Message why = cluster.gpu.nvlink ? message("{} is not built with {}", cluster.gpu.name, intra)
+                                           : message("{} has no NVLink, so no {}", cluster.gpu.name, intra);
     legal.emplace_back(to_string(Intra::pcie_switch));
     legal.emplace_back(to_string(Intra::pcie));
-    read.map.error("intra", fmt::format("cluster.intra: {}; right would be {}", why, fmt::join(legal, ", ")));
+    read.map.error("intra", message("cluster.intra: {}; right would be {}", why, fmt::join(legal, ", ")));
   }
   if (cluster.intra == Intra::nvlink_mesh && cluster.gpus_per_node > 8) {
-    read.map.error("intra", fmt::format("cluster.intra: nvlink-mesh joins at most 8 GPUs, not {}; right would be "
-                                        "nvswitch, or gpus_per_node: 8",
-                                        cluster.gpus_per_node));
+    read.map.error("intra", message("cluster.intra: nvlink-mesh joins at most 8 GPUs, not {}; right would be "
+                                    "nvswitch, or gpus_per_node: 8",
+                                    cluster.gpus_per_node));
   }
   if (cluster.intra == Intra::nvlink_pairs && cluster.gpus_per_node > 1 && cluster.gpus_per_node % 2 != 0) {
-    read.map.error("intra", fmt::format("cluster.intra: nvlink-pairs needs an even number of GPUs in a node, not {}",
-                                        cluster.gpus_per_node));
+    read.map.error("intra", message("cluster.intra: nvlink-pairs needs an even number of GPUs in a node, not {}",
+                                    cluster.gpus_per_node));
   }
 }
 
@@ -159,8 +158,8 @@ void read_intra(Reading& read, bool gpu_known) {
     }
     if (cards % cluster.gpus_per_pcie_switch != 0) {
       read.map.error("gpus_per_pcie_switch",
-                     fmt::format("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs of a node",
-                                 cluster.gpus_per_pcie_switch, cards));
+                     message("cluster.gpus_per_pcie_switch={} does not divide the {} GPUs of a node",
+                             cluster.gpus_per_pcie_switch, cards));
     }
   }
   if (p2p_given && cluster.p2p && !cluster.gpu.p2p_over_pcie) {
@@ -199,10 +198,13 @@ void read_network(Reading& read) {
   if (!rate && !map.has("nic_gbps")) missing.emplace_back("nic_gbps");
   if (!missing.empty()) {
     map.error(missing.front(),
-              fmt::format("cluster: {} GPUs in {} nodes need a network, {} missing; give nics, nic_gbps and net, or a "
-                          "fabric",
-                          cluster.gpus, cluster.nodes(),
-                          missing.size() == 2 ? "nics and nic_gbps are" : missing.front() + " is"));
+              missing.size() == 2
+                  ? message("cluster: {} GPUs in {} nodes need a network, nics and nic_gbps are missing; give nics, "
+                            "nic_gbps and net, or a fabric",
+                            cluster.gpus, cluster.nodes())
+                  : message("cluster: {} GPUs in {} nodes need a network, {} is missing; give nics, nic_gbps and "
+                            "net, or a fabric",
+                            cluster.gpus, cluster.nodes(), missing.front()));
   } else if (!network && !map.has("net")) {
     read.assume(message("net is taken as {}", to_string(cluster.network)));
   }
@@ -300,14 +302,14 @@ void refuse_what_is_not_built(Reading& read, SourcePosition node_asked_at) {
   const ClusterDescription& cluster = read.cluster;
   if (!domain || *domain <= cluster.gpus_per_node || cluster.gpus <= cluster.gpus_per_node) return;
   if (*domain > kMaxGpusPerNode || cluster.intra != Intra::nvswitch) {
-    read.diagnostics.unsupported(std::move(node_asked_at), "cluster.nvlink_domain");
+    read.diagnostics.unsupported(std::move(node_asked_at), message("cluster.nvlink_domain"));
     return;
   }
   join_hosts_of_domain(read.cluster, *domain);
   if (cluster.nics > kMaxNicsPerNode) {
-    read.map.error("nics", fmt::format("cluster.nics: the {} GPUs that NVLink joins have {} NICs; at most {} are "
-                                       "simulated, so give every host fewer",
-                                       cluster.gpus_per_node, cluster.nics, kMaxNicsPerNode));
+    read.map.error("nics", message("cluster.nics: the {} GPUs that NVLink joins have {} NICs; at most {} are "
+                                   "simulated, so give every host fewer",
+                                   cluster.gpus_per_node, cluster.nics, kMaxNicsPerNode));
   }
 }
 

@@ -86,11 +86,12 @@ class OddGpus {
 std::vector<int> nodes_of(MapReader& map, const ClusterDescription& cluster) {
   const config::Range range{0, cluster.nodes() - 1.0};
   if (!map.has("nodes")) return {static_cast<int>(map.required_integer("node", range))};
-  if (map.has("node")) map.error("node", "cluster.overrides: give either node or nodes");
+  if (map.has("node")) map.error("node", message("cluster.overrides: give either node or nodes"));
   std::vector<int> nodes;
   for (const double node : map.number_list("nodes", Unit::count, range).value_or(std::vector<double>{})) {
     if (node != std::floor(node))
-      map.error("nodes", fmt::format("cluster.overrides.nodes: {:g} is no node; nodes are whole numbers", node));
+      map.error("nodes",
+                message("cluster.overrides.nodes: {} is no node; nodes are whole numbers", fmt::format("{:g}", node)));
     nodes.push_back(static_cast<int>(node));
   }
   return nodes;
@@ -103,11 +104,11 @@ void read_slow_link(ClusterReading& read, MapReader& map) {
   if (const auto link = map.choice("link", links)) slow.link = links[*link];
   const int within = slow.link == "nic" ? cluster.nics : cluster.gpus_per_node;
   if (slow.link == "nvlink" && !uses_nvlink(cluster.intra)) {
-    map.error("link", fmt::format("cluster.overrides: there is no NVLink with intra: {}; right would be pcie or nic",
-                                  to_string(cluster.intra)));
+    map.error("link", message("cluster.overrides: there is no NVLink with intra: {}; right would be pcie or nic",
+                              to_string(cluster.intra)));
   }
   if (slow.link == "nic" && within == 0) {
-    map.error("link", "cluster.overrides: the nodes have no NIC; give nics and nic_gbps");
+    map.error("link", message("cluster.overrides: the nodes have no NIC; give nics and nic_gbps"));
   }
   const std::vector<int> nodes = nodes_of(map, cluster);
   slow.index = static_cast<int>(map.required_integer("index", {0, std::max(1, within) - 1.0}));
@@ -121,30 +122,30 @@ void read_slow_link(ClusterReading& read, MapReader& map) {
 // Whether GPUs of this kind can stand beside the cluster's own; says why not.
 bool goes_with_the_others(ClusterReading& read, MapReader& map, const Gpu& gpu, bool whole_nodes) {
   const ClusterDescription& cluster = read.cluster;
-  const auto refuse = [&](const std::string& why) {
-    map.error("gpu", fmt::format("cluster.overrides: {}", why));
+  const auto refuse = [&](const Message& why) {
+    map.error("gpu", message("cluster.overrides: {}", why));
     return false;
   };
   if (!cluster.mig.empty())
-    return refuse("other GPUs do not go with cluster.mig; write the slices of a card as a list in mig");
+    return refuse(message("other GPUs do not go with cluster.mig; write the slices of a card as a list in mig"));
   if (uses_nvlink(cluster.intra) && cluster.gpus_per_node > 1) {
     const std::vector<std::string> legal = nvlink_layouts(gpu);
     if (std::find(legal.begin(), legal.end(), to_string(cluster.intra)) == legal.end()) {
-      return refuse(fmt::format("{} is not built with intra: {}", gpu.name, to_string(cluster.intra)));
+      return refuse(message("{} is not built with intra: {}", gpu.name, to_string(cluster.intra)));
     }
     if (!whole_nodes && gpu.nvlink->generation != cluster.gpu.nvlink->generation) {
       return refuse(
-          fmt::format("the NVLinks of {} and {} do not fit together in one node; leave out index, so that "
-                      "the whole node has {}",
-                      gpu.name, cluster.gpu.name, gpu.name));
+          message("the NVLinks of {} and {} do not fit together in one node; leave out index, so that "
+                  "the whole node has {}",
+                  gpu.name, cluster.gpu.name, gpu.name));
     }
   }
   if ((gpu.c2c.value > 0) != (cluster.gpu.c2c.value > 0)) {
-    return refuse(fmt::format("of {} and {} only one is a module with its CPU; both or neither can be in a job",
-                              gpu.name, cluster.gpu.name));
+    return refuse(message("of {} and {} only one is a module with its CPU; both or neither can be in a job", gpu.name,
+                          cluster.gpu.name));
   }
   if (cluster.p2p && !uses_nvlink(cluster.intra) && !gpu.p2p_over_pcie) {
-    return refuse(fmt::format("the driver of {} refuses P2P over PCIe; give the cluster p2p: false", gpu.name));
+    return refuse(message("the driver of {} refuses P2P over PCIe; give the cluster p2p: false", gpu.name));
   }
   return true;
 }
@@ -157,9 +158,9 @@ void read_odd_gpus(ClusterReading& read, MapReader& map, OddGpus& odd) {
   const auto watts = map.number("power_limit_w", Unit::watts, {10, 1e5});
   const auto speed = map.number("factor", Unit::count, {1e-6, 10});
   if (!map.has("gpu") && !map.has("power_limit_w") && !map.has("factor")) {
-    return map.error("node",
-                     "cluster.overrides: an entry says what differs; right would be gpu, power_limit_w or factor, "
-                     "or link with a factor");
+    return map.error(
+        "node", message("cluster.overrides: an entry says what differs; right would be gpu, power_limit_w or factor, "
+                        "or link with a factor"));
   }
   std::optional<int> model;
   if (name) {
@@ -184,16 +185,14 @@ void read_list(ClusterReading& read, OddGpus& odd) {
   const Node* list = read.map.node("overrides");
   if (list == nullptr || list->is_null()) return;
   if (!list->is_sequence() || list->sequence().size() > kMostOverrides) {
-    return read.map.error("overrides",
-                          fmt::format("cluster.overrides must be a list of at most {} entries {{link, node, "
-                                      "index, factor}} or {{node, index, gpu, power_limit_w, factor}}",
-                                      kMostOverrides));
+    return read.map.error("overrides", message("cluster.overrides must be a list of at most {} entries {{link, node, "
+                                               "index, factor}} or {{node, index, gpu, power_limit_w, factor}}",
+                                               kMostOverrides));
   }
   for (const Node& entry : list->sequence()) {
     if (!entry.is_map()) {
-      read.diagnostics.error(entry.position,
-                             "an entry of cluster.overrides must be a map {node, index, gpu, "
-                             "power_limit_w, factor} or {link, node, index, factor}");
+      read.diagnostics.error(entry.position, message("an entry of cluster.overrides must be a map {{node, index, gpu, "
+                                                     "power_limit_w, factor}} or {{link, node, index, factor}}"));
       continue;
     }
     MapReader map(entry, read.diagnostics, "cluster.overrides");
@@ -219,10 +218,9 @@ void read_jitter(ClusterReading& read, OddGpus& odd) {
   map.finish();
   if (jitter.sigma <= 0) return;
   if (read.cluster.gpus > kMostWithJitter) {
-    return read.map.error("jitter",
-                          fmt::format("cluster.jitter makes each of {} GPUs a case of its own; right would be "
-                                      "at most {} GPUs, or overrides of a few",
-                                      read.cluster.gpus, kMostWithJitter));
+    return read.map.error("jitter", message("cluster.jitter makes each of {} GPUs a case of its own; right would be "
+                                            "at most {} GPUs, or overrides of a few",
+                                            read.cluster.gpus, kMostWithJitter));
   }
   for (int gpu = 0; gpu < read.cluster.gpus; ++gpu) {
     odd.of(gpu).speed *= std::exp(jitter.sigma * normal_at(jitter.seed, static_cast<std::uint64_t>(gpu)));

@@ -11,15 +11,15 @@ void read_mig(ClusterReading& read) {
   if (node == nullptr || node->is_null()) return;
   const Gpu& card = read.card;
   if (!card.mig) {
-    return read.map.error("mig", fmt::format("cluster.mig: {} cannot be cut into slices; leave mig out", card.name));
+    return read.map.error("mig", message("cluster.mig: {} cannot be cut into slices; leave mig out", card.name));
   }
   std::vector<std::string> names = read.map.text_list("mig").value_or(std::vector<std::string>{});
   std::vector<const MigProfile*> slices;
   for (const std::string& name : names) {
     slices.push_back(card.mig->find(name));
     if (slices.back() != nullptr) continue;
-    return read.map.error("mig", fmt::format("cluster.mig: {} has no slices of {}; legal: {}", card.name, name,
-                                             fmt::join(card.mig->names(), ", ")));
+    return read.map.error("mig", message("cluster.mig: {} has no slices of {}; legal: {}", card.name, name,
+                                         fmt::join(card.mig->names(), ", ")));
   }
   if (slices.empty()) return;
   if (node->is_scalar()) {
@@ -29,8 +29,8 @@ void read_mig(ClusterReading& read) {
     for (const MigProfile& profile : card.mig->profiles) {
       most.push_back(fmt::format("{} x {}", card.mig->most(profile), profile.name));
     }
-    return read.map.error("mig", fmt::format("cluster.mig: one {} does not hold {}; of one kind it holds {}", card.name,
-                                             fmt::join(names, " + "), fmt::join(most, ", ")));
+    return read.map.error("mig", message("cluster.mig: one {} does not hold {}; of one kind it holds {}", card.name,
+                                         fmt::join(names, " + "), fmt::join(most, ", ")));
   }
   read.cluster.mig = std::move(names);
   read.cluster.gpu = slice_of(card, *slices.front());
@@ -47,13 +47,12 @@ void settle_intra_of_slices(ClusterReading& read, std::optional<Intra> given) {
   ClusterDescription& cluster = read.cluster;
   const Intra usual = given == Intra::nvswitch || given == Intra::pcie_switch ? Intra::pcie_switch : Intra::pcie;
   if (given && uses_nvlink(*given) && read.scenario_says("intra")) {
-    read.map.error("intra",
-                   fmt::format("cluster.intra: MIG slices have no NVLink, so no {}; right would be pcie-switch or "
-                               "pcie",
-                               to_string(*given)));
+    read.map.error("intra", message("cluster.intra: MIG slices have no NVLink, so no {}; right would be pcie-switch or "
+                                    "pcie",
+                                    to_string(*given)));
   }
   if (read.scenario_says("p2p") && cluster.p2p) {
-    read.map.error("p2p", "cluster.p2p: MIG slices have no peer-to-peer; right would be p2p: false");
+    read.map.error("p2p", message("cluster.p2p: MIG slices have no peer-to-peer; right would be p2p: false"));
   }
   cluster.intra = usual;
   cluster.p2p = false;

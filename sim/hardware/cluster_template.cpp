@@ -1,7 +1,5 @@
 #include "sim/hardware/cluster_template.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -60,7 +58,7 @@ std::optional<Node> look_at_topology(config::MapReader& asked, const DataFolder&
   const Node* topo = asked.node("topo");
   if (topo == nullptr || topo->is_null()) return Node{{}, Node::Map{}, false};
   if (asked.has("node")) {
-    asked.error("topo", "cluster has both node and topo; write the one that describes the machine");
+    asked.error("topo", message("cluster has both node and topo; write the one that describes the machine"));
     return std::nullopt;
   }
   const bool is_text = asked.text("topo").has_value();

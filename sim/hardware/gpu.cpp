@@ -19,7 +19,7 @@ using config::Unit;
 const Node* sub_map(MapReader& parent, std::string_view key, bool required) {
   const Node* node = parent.node(key);
   if (node != nullptr && !node->is_null()) return node;
-  if (required) parent.error(key, fmt::format("{} is missing; it must be a map", key));
+  if (required) parent.error(key, message("{} is missing; it must be a map", key));
   return nullptr;
 }
 
@@ -122,7 +122,7 @@ std::optional<config::Catalogue::Found> find_gpu(const config::Catalogue& catalo
     diagnostics.append(attempt);
   } else {
     diagnostics.error(std::move(asked_at),
-                      fmt::format("GPU '{}' does not say which card; write one of {}", name, fmt::join(meant, ", ")));
+                      message("GPU '{}' does not say which card; write one of {}", name, fmt::join(meant, ", ")));
   }
   return found;
 }

@@ -41,7 +41,7 @@ ByGeneration read_by_generation(config::MapReader& parent, std::string_view key,
         result.set(generation, *value * scale);
     map.finish();
   }
-  if (result.empty()) parent.error(key, "no value for any generation; give at least one, as in {gen4: 1.0}");
+  if (result.empty()) parent.error(key, message("no value for any generation; give at least one, as in {{gen4: 1.0}}"));
   return result;
 }
 

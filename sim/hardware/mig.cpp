@@ -1,7 +1,5 @@
 #include "sim/hardware/mig.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 
@@ -24,7 +22,8 @@ MigProfile read_profile(const config::Node& node, int slices, int sm_count, Byte
   for (const double start : map.number_list("starts", config::Unit::count, places).value_or(std::vector<double>{})) {
     profile.starts.push_back(static_cast<int>(start));
   }
-  if (profile.starts.empty()) map.error("starts", "mig.profiles.starts must list the memory slices where it may begin");
+  if (profile.starts.empty())
+    map.error("starts", message("mig.profiles.starts must list the memory slices where it may begin"));
   map.finish();
   return profile;
 }
@@ -76,8 +75,9 @@ std::optional<Mig> read_mig(config::MapReader& gpu, int sm_count, Bytes memory, 
   mig.memory_slices = static_cast<int>(map.required_integer("memory_slices", {1, kMostMemorySlices}));
   const config::Node* list = map.node("profiles");
   if (list == nullptr || !list->is_sequence() || list->sequence().empty()) {
-    map.error("profiles",
-              "mig.profiles must be a list of {profile, memory_gib, sm_count, slices, starts, copy_engines}");
+    map.error(
+        "profiles",
+        message("mig.profiles must be a list of {{profile, memory_gib, sm_count, slices, starts, copy_engines}}"));
   } else {
     for (const config::Node& entry : list->sequence()) {
       mig.profiles.push_back(read_profile(entry, mig.memory_slices, sm_count, memory, diagnostics));

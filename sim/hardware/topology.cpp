@@ -102,22 +102,21 @@ std::optional<TopologyMachine> machine_of(const TopologyMatrix& m, const Gpu& gp
   const bool has_nvlink = m.gpus > 1 && !bonds_of(m, 0).empty();
   std::vector<int> switches = groups_within(m, TopologyLink::pxb);
   if (has_nvlink && !gpu.nvlink) {
-    diagnostics.error(position,
-                      fmt::format("this host has NVLink, and {} has none; name the GPU of the host", gpu.name));
+    diagnostics.error(position, message("this host has NVLink, and {} has none; name the GPU of the host", gpu.name));
     return std::nullopt;
   }
   if (has_nvlink) {
     const std::string layout = nvlink_layout(m, *gpu.nvlink);
     if (layout.empty()) {
-      diagnostics.unsupported(position, fmt::format("cluster.topo with these NVLinks between {} (which has {})",
-                                                    gpu.name, gpu.nvlink->links));
+      diagnostics.unsupported(
+          position, message("cluster.topo with these NVLinks between {} (which has {})", gpu.name, gpu.nvlink->links));
       return std::nullopt;
     }
     machine.put("intra", layout);
   } else if (m.gpus > 1 && switches.front() > 1) {
     if (!all_equal(switches)) {
       diagnostics.unsupported(position,
-                              fmt::format("cluster.topo with {} GPUs on PCIe switches", fmt::join(switches, ", ")));
+                              message("cluster.topo with {} GPUs on PCIe switches", fmt::join(switches, ", ")));
       return std::nullopt;
     }
     machine.put("intra", "pcie-switch");
@@ -133,21 +132,23 @@ std::optional<TopologyMachine> machine_of(const TopologyMatrix& m, const Gpu& gp
   const bool all_apart = m.gpus > 2 && static_cast<int>(sockets.size()) == m.gpus;
   const bool shows_sockets = below_nvlink && !all_apart;
   if (shows_sockets && !all_equal(sockets)) {
-    diagnostics.unsupported(position, fmt::format("cluster.topo with {} GPUs on sockets", fmt::join(sockets, ", ")));
+    diagnostics.unsupported(position, message("cluster.topo with {} GPUs on sockets", fmt::join(sockets, ", ")));
     return std::nullopt;
   }
   if (shows_sockets) {
     const int count = static_cast<int>(sockets.size());
     machine.put_sockets(count);
     if (count > 2) {
-      result.assumptions.push_back(fmt::format("the {} NUMA nodes of topo are taken as {} sockets", count, count));
+      result.assumptions.push_back(message("the {} NUMA nodes of topo are taken as {} sockets", count, count));
     }
   }
   if (with_nics && m.nics > 0) {
     const int near = nics_near_gpus(m);
     machine.put("nics", near > 0 ? near : m.nics);
-    result.assumptions.push_back(fmt::format("nics is taken as {} of the {} of topo{}", near > 0 ? near : m.nics,
-                                             m.nics, near > 0 ? ": those that share a PCIe switch with a GPU" : ""));
+    result.assumptions.push_back(
+        near > 0
+            ? message("nics is taken as {} of the {} of topo: those that share a PCIe switch with a GPU", near, m.nics)
+            : message("nics is taken as {} of the {} of topo", m.nics, m.nics));
   }
   result.machine = machine.take();
   return result;

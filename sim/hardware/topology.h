@@ -13,7 +13,7 @@ namespace foretrain {
 // matrix does not say.
 struct TopologyMachine {
   config::Node machine;
-  std::vector<std::string> assumptions;
+  std::vector<Message> assumptions;
 };
 
 // NICs are counted only where asked for: those that share a PCIe switch with a GPU, or all if none does.

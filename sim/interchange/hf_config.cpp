@@ -32,7 +32,7 @@ class Translation {
   }
   std::optional<double> number(std::string_view key) const {
     const Node* value = find(key);
-    std::string why_not;
+    Message why_not;
     return value != nullptr && value->is_scalar() ? config::parse_number(value->scalar(), config::Unit::count, why_not)
                                                   : std::nullopt;
   }
@@ -48,21 +48,21 @@ class Translation {
     return false;
   }
   void need(const char* ours, std::initializer_list<const char*> theirs) {
-    if (!take(ours, theirs)) error(fmt::format("{} is missing", *theirs.begin()));
+    if (!take(ours, theirs)) missing(*theirs.begin());
   }
   void put(const char* ours, const char* text) { config::set_entry(model_, ours, Node{config_.position, text, false}); }
   void put(const char* ours, Node value) { config::set_entry(model_, ours, std::move(value)); }
   void put(const char* ours, bool value) { put(ours, value ? "true" : "false"); }
   void put(const char* ours, double value) { put(ours, fmt::format("{:.0f}", value).c_str()); }
 
-  void error(const std::string& message) {
-    diagnostics_.error(config_.position, message + "; is this a whole config.json?");
+  void missing(const char* key) {
+    diagnostics_.error(config_.position, message("{} is missing; is this a whole config.json?", key));
   }
-  void unsupported(std::string_view key, const std::string& what) {
+  void unsupported(std::string_view key, const Message& what) {
     const Node* value = config_.find(key);
-    diagnostics_.unsupported(value != nullptr ? value->position : config_.position, "model.hf: " + what);
+    diagnostics_.unsupported(value != nullptr ? value->position : config_.position, message("model.hf: {}", what));
   }
-  void note(const std::string& message) { diagnostics_.note(config_.position, message); }
+  void note(const Message& message) { diagnostics_.note(config_.position, message); }
   Node take_model() { return std::move(model_); }
 
  private:
@@ -103,13 +103,15 @@ void mistral(Translation& t) {
 void qwen2(Translation& t) {
   llama(t);
   t.put("qkv_bias", true);
-  if (t.is_true("use_sliding_window")) t.unsupported("use_sliding_window", "a window from layer max_window_layers on");
+  if (t.is_true("use_sliding_window"))
+    t.unsupported("use_sliding_window", message("a window from layer max_window_layers on"));
 }
 
 void qwen3(Translation& t) {
   llama(t);
   t.put("qk_norm", true);
-  if (t.is_true("use_sliding_window")) t.unsupported("use_sliding_window", "a window from layer max_window_layers on");
+  if (t.is_true("use_sliding_window"))
+    t.unsupported("use_sliding_window", message("a window from layer max_window_layers on"));
 }
 
 void gemma(Translation& t) {
@@ -137,7 +139,7 @@ void qwen_experts(Translation& t) {
   t.take("moe_every", {"decoder_sparse_step"});
   const Node* dense = t.find("mlp_only_layers");
   if (dense != nullptr && dense->is_sequence() && !dense->sequence().empty()) {
-    t.unsupported("mlp_only_layers", "layers without experts at given places");
+    t.unsupported("mlp_only_layers", message("layers without experts at given places"));
   }
 }
 
@@ -165,7 +167,7 @@ void deepseek(Translation& t) {
   for (const auto& [ours, theirs] : keys) {
     if (const Node* value = t.find(theirs)) config::set_entry(latent, ours, *value);
   }
-  if (latent.find("kv_lora") == nullptr) t.error("kv_lora_rank is missing");
+  if (latent.find("kv_lora") == nullptr) t.missing("kv_lora_rank");
   t.put("mla", std::move(latent));
   t.need("experts", {"n_routed_experts"});
   t.need("top_k", {"num_experts_per_tok"});
@@ -175,7 +177,8 @@ void deepseek(Translation& t) {
   t.take("first_dense_layers", {"first_k_dense_replace"});
   t.take("moe_every", {"moe_layer_freq"});
   if (t.number("num_nextn_predict_layers").value_or(0) > 0) {
-    t.note("the prediction modules of num_nextn_predict_layers are left out; write mtp beside hf to train them");
+    t.note(
+        message("the prediction modules of num_nextn_predict_layers are left out; write mtp beside hf to train them"));
   }
 }
 
@@ -221,8 +224,10 @@ void opt(Translation& t) {
   t.need("ffn", {"ffn_dim"});
   t.take("max_positions", {"max_position_embeddings"});
   const auto table = t.number("word_embed_proj_dim"), hidden = t.number("hidden_size");
-  if (table && hidden && *table != *hidden) t.unsupported("word_embed_proj_dim", "a token table of another width");
-  if (!t.is_true("do_layer_norm_before", true)) t.unsupported("do_layer_norm_before", "norms after the blocks");
+  if (table && hidden && *table != *hidden)
+    t.unsupported("word_embed_proj_dim", message("a token table of another width"));
+  if (!t.is_true("do_layer_norm_before", true))
+    t.unsupported("do_layer_norm_before", message("norms after the blocks"));
 }
 
 void falcon(Translation& t) {
@@ -286,8 +291,8 @@ std::optional<Node> model_of_hf_config(const Node& config, Diagnostics& diagnost
   if (family == kFamilies.end()) {
     const std::vector<std::string> known = hf_families();
     diagnostics.error(reader.position_of("model_type"),
-                      fmt::format("model_type {} is not known{}; known are {}; describe others by a model map",
-                                  config::in_quotes(type), did_you_mean(type, known), fmt::join(known, ", ")));
+                      message("model_type {} is not known{}; known are {}; describe others by a model map",
+                              config::in_quotes(type), did_you_mean(type, known), fmt::join(known, ", ")));
     return std::nullopt;
   }
   Translation translation(config, diagnostics);

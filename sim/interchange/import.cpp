@@ -161,8 +161,8 @@ std::optional<Imported> import_file(const Node& root, const std::vector<Imported
     name_framework(factory ? "llama-factory" : has(root, "deepspeed") ? "hf-deepspeed" : "hf-trainer", imported);
   } else {
     diagnostics.error(root.position,
-                      "this is no configuration that is known; known are DeepSpeed JSON, accelerate YAML, and "
-                      "YAML of the Hugging Face Trainer and LLaMA-Factory");
+                      message("this is no configuration that is known; known are DeepSpeed JSON, accelerate YAML, and "
+                              "YAML of the Hugging Face Trainer and LLaMA-Factory"));
     return std::nullopt;
   }
   prefer_local_models(imported);
@@ -179,9 +179,9 @@ std::optional<Imported> import_command(const std::vector<std::string>& words,
   imported.format = megatron ? "command line of Megatron" : "command line of the Hugging Face Trainer";
   translate_map(flags, command_rules(megatron), imported);
   if (imported.taken.empty()) {
-    diagnostics.error(
-        {std::make_shared<const std::string>("command line"), 0, 0},
-        "no flag of Megatron, the Hugging Face Trainer or torchrun is known here; give the whole command after --");
+    diagnostics.error({std::make_shared<const std::string>("command line"), 0, 0},
+                      message("no flag of Megatron, the Hugging Face Trainer or torchrun is known here; give the whole "
+                              "command after --"));
     return std::nullopt;
   }
   name_framework(megatron ? "megatron-core" : has(flags, "deepspeed") ? "hf-deepspeed" : "hf-trainer", imported);

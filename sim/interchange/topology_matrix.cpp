@@ -62,8 +62,8 @@ void take_row(const std::vector<std::string>& words, const SourcePosition& posit
               Diagnostics& diagnostics) {
   const std::string expected = fmt::format("GPU{}", table.rows.size());
   if (words[0] != expected) {
-    return diagnostics.error(position, fmt::format("the row of {} stands where that of {} is expected",
-                                                   config::in_quotes(words[0]), expected));
+    return diagnostics.error(
+        position, message("the row of {} stands where that of {} is expected", config::in_quotes(words[0]), expected));
   }
   std::vector<Cell> row;
   for (std::size_t i = 1; i < words.size(); ++i) {
@@ -73,10 +73,11 @@ void take_row(const std::vector<std::string>& words, const SourcePosition& posit
   }
   const auto gpus = static_cast<std::size_t>(table.matrix.gpus);
   if (row.size() < gpus) {
-    const std::string wrong =
-        row.size() + 1 < words.size() ? config::in_quotes(words[row.size() + 1]) + " is no link" : "the row ends early";
-    return diagnostics.error(position, fmt::format("{}: {}; a row has {} of X, NV1 to NV99, PIX, PXB, PHB, NODE, SYS",
-                                                   words[0], wrong, gpus));
+    const Message wrong = row.size() + 1 < words.size()
+                              ? message("{} is no link", config::in_quotes(words[row.size() + 1]))
+                              : message("the row ends early");
+    return diagnostics.error(
+        position, message("{}: {}; a row has {} of X, NV1 to NV99, PIX, PXB, PHB, NODE, SYS", words[0], wrong, gpus));
   }
   table.rows.push_back(std::move(row));
   table.positions.push_back(position);
@@ -87,9 +88,8 @@ void check_rows(const Table& table, Diagnostics& diagnostics) {
   for (int a = 0; a < m.gpus; ++a) {
     const auto row = static_cast<std::size_t>(a);
     if (table.rows[row].size() != table.rows[0].size()) {
-      diagnostics.error(table.positions[row],
-                        fmt::format("GPU{} has {} links and GPU0 {}; every row has the same number", a,
-                                    table.rows[row].size(), table.rows[0].size()));
+      diagnostics.error(table.positions[row], message("GPU{} has {} links and GPU0 {}; every row has the same number",
+                                                      a, table.rows[row].size(), table.rows[0].size()));
       continue;
     }
     for (int b = 0; b < m.gpus; ++b) {
@@ -97,10 +97,10 @@ void check_rows(const Table& table, Diagnostics& diagnostics) {
       const Cell& cell = table.rows[row][column];
       if ((cell.link == TopologyLink::self) != (a == b)) {
         diagnostics.error(table.positions[row],
-                          fmt::format("GPU{} and GPU{}: X stands on the diagonal and only there", a, b));
+                          message("GPU{} and GPU{}: X stands on the diagonal and only there", a, b));
       } else if (b < a && table.rows[column].size() > row && !(table.rows[column][row] == cell)) {
         diagnostics.error(table.positions[row],
-                          fmt::format("GPU{} and GPU{} have two different links; a link is the same both ways", b, a));
+                          message("GPU{} and GPU{} have two different links; a link is the same both ways", b, a));
       }
     }
   }
@@ -123,8 +123,8 @@ std::optional<TopologyMatrix> read_topology_matrix(std::string_view text, const 
     if (table.matrix.gpus == 0) {
       table.matrix.gpus = static_cast<int>(std::count_if(words.begin(), words.end(), is_gpu));
       if (table.matrix.gpus > kMostTopologyGpus) {
-        diagnostics.error(
-            position, fmt::format("{} GPUs in one host; at most {} are read", table.matrix.gpus, kMostTopologyGpus));
+        diagnostics.error(position,
+                          message("{} GPUs in one host; at most {} are read", table.matrix.gpus, kMostTopologyGpus));
         return std::nullopt;
       }
     } else if (static_cast<int>(table.rows.size()) < table.matrix.gpus) {
@@ -134,17 +134,18 @@ std::optional<TopologyMatrix> read_topology_matrix(std::string_view text, const 
   }
   TopologyMatrix& matrix = table.matrix;
   if (matrix.gpus == 0 || static_cast<int>(table.rows.size()) < matrix.gpus) {
-    diagnostics.error({file, std::max(line_number, 1), 1},
-                      matrix.gpus == 0 ? "there is no table of GPUs here; paste what 'nvidia-smi topo -m' prints"
-                                       : fmt::format("the table ends after {} of {} GPUs; paste all of it",
-                                                     table.rows.size(), matrix.gpus));
+    diagnostics.error(
+        {file, std::max(line_number, 1), 1},
+        matrix.gpus == 0
+            ? message("there is no table of GPUs here; paste what 'nvidia-smi topo -m' prints")
+            : message("the table ends after {} of {} GPUs; paste all of it", table.rows.size(), matrix.gpus));
     return std::nullopt;
   }
   check_rows(table, diagnostics);
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   matrix.nics = static_cast<int>(table.rows[0].size()) - matrix.gpus;
   if (matrix.nics > kMostTopologyNics) {
-    diagnostics.error(table.positions[0], fmt::format("{} NICs; at most {} are read", matrix.nics, kMostTopologyNics));
+    diagnostics.error(table.positions[0], message("{} NICs; at most {} are read", matrix.nics, kMostTopologyNics));
     return std::nullopt;
   }
   for (const std::vector<Cell>& row : table.rows) {

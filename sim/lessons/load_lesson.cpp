@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -20,11 +18,11 @@ const Node* present(const Node* node) { return node == nullptr || node->is_null(
 std::span<const Node> items(MapReader& reader, const char* key, std::size_t most, bool required) {
   const Node* list = present(reader.node(key));
   if (list == nullptr) {
-    if (required) reader.error(key, fmt::format("{} is missing; list 1 to {}", key, most));
+    if (required) reader.error(key, message("{} is missing; list 1 to {}", key, most));
     return {};
   }
   if (!list->is_sequence() || list->sequence().empty() || list->sequence().size() > most) {
-    reader.error(key, fmt::format("{} must be a list of 1 to {}", key, most));
+    reader.error(key, message("{} must be a list of 1 to {}", key, most));
     return {};
   }
   return list->sequence();
@@ -33,7 +31,7 @@ std::span<const Node> items(MapReader& reader, const char* key, std::size_t most
 std::string name_of(const Node& node, Diagnostics& diagnostics) {
   const Node* name = node.is_map() ? node.find("name") : nullptr;
   if (name != nullptr && name->is_scalar()) return name->scalar();
-  diagnostics.error(node.position, "this needs a name");
+  diagnostics.error(node.position, message("this needs a name"));
   return "";
 }
 
@@ -79,7 +77,8 @@ LessonFigure read_figure(const Node& node, const std::vector<std::string>& other
   LessonFigure figure;
   figure.figure.position = node.position;
   const auto value = reader.text("value"), ratio = reader.text("ratio");
-  if (value.has_value() == ratio.has_value()) diagnostics.error(node.position, "a figure to show needs value or ratio");
+  if (value.has_value() == ratio.has_value())
+    diagnostics.error(node.position, message("a figure to show needs value or ratio"));
   figure.figure.kind = ratio ? Check::Kind::ratio : Check::Kind::value;
   figure.figure.metric = value.value_or(ratio.value_or(""));
   figure.figure.per = reader.text("per").value_or("");
@@ -87,7 +86,7 @@ LessonFigure read_figure(const Node& node, const std::vector<std::string>& other
     const std::string against = reader.required_text("against");
     if (std::find(others.begin(), others.end(), against) == others.end()) {
       reader.error("against",
-                   fmt::format("there is no case {}{}", config::in_quotes(against), did_you_mean(against, others)));
+                   message("there is no case {}{}", config::in_quotes(against), did_you_mean(against, others)));
     }
     figure.figure.cases = {against};
   }
@@ -106,7 +105,7 @@ void read_checks(MapReader& reader, LessonStep& step, Diagnostics& diagnostics) 
     for (const std::string& name : check->cases) {
       if (names.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
       diagnostics.error(check->position,
-                        fmt::format("there is no case {}{}", config::in_quotes(name), did_you_mean(name, names)));
+                        message("there is no case {}{}", config::in_quotes(name), did_you_mean(name, names)));
     }
     step.checks.push_back(std::move(*check));
   }
@@ -125,7 +124,7 @@ LessonStep read_step(const Node& node, const Node* shared, const DataFolder& dat
     step.figures.push_back(read_figure(figure, step.rows, diagnostics));
   }
   if (!step.columns.empty() && step.figures.size() > 1) {
-    reader.error("show", "a step with across shows one figure; leave the others out");
+    reader.error("show", message("a step with across shows one figure; leave the others out"));
   }
   read_checks(reader, step, diagnostics);
   reader.finish();
@@ -144,12 +143,12 @@ void read_run(const Node& node, const DataFolder& data, Lesson& lesson, Diagnost
     names.push_back(c.name);
     if (c.name != name) continue;
     if (!c.subject || (!c.measured.step_time_s && !c.measured.memory_per_gpu)) {
-      return reader.error("case", fmt::format("{} cannot be simulated, or nothing was measured", name));
+      return reader.error("case", message("{} cannot be simulated, or nothing was measured", name));
     }
     lesson.measured.push_back({name, *c.subject, c.measured, measured->source_title, measured->source_url});
     return;
   }
-  reader.error("case", fmt::format("{} has no case {}{}", file, config::in_quotes(name), did_you_mean(name, names)));
+  reader.error("case", message("{} has no case {}{}", file, config::in_quotes(name), did_you_mean(name, names)));
 }
 
 }  // namespace

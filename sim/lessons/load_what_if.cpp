@@ -1,7 +1,5 @@
 #include "sim/lessons/load_what_if.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/config/quote.h"
@@ -24,7 +22,7 @@ const Node* list_of(MapReader& reader, const char* key, std::size_t most) {
   const Node* list = reader.node(key);
   if (list != nullptr && list->is_sequence() && !list->sequence().empty() && list->sequence().size() <= most)
     return list;
-  reader.error(key, fmt::format("{} must be a list of 1 to {}", key, most));
+  reader.error(key, message("{} must be a list of 1 to {}", key, most));
   return nullptr;
 }
 
@@ -33,7 +31,7 @@ std::vector<Position> read_positions(const Node& list, Diagnostics& diagnostics)
   for (const Node& node : list.sequence()) {
     const Node* name = node.is_map() ? node.find("name") : nullptr;
     if (name == nullptr || !name->is_scalar()) {
-      diagnostics.error(node.position, "a position needs a name");
+      diagnostics.error(node.position, message("a position needs a name"));
       continue;
     }
     positions.push_back({name->scalar(), node});
@@ -51,8 +49,8 @@ std::vector<Position> read_slider(const Node& node, WhatIf& what_if, Diagnostics
   const auto found = std::find(slider.positions.begin(), slider.positions.end(), start);
   slider.start = static_cast<std::size_t>(found - slider.positions.begin());
   if (found == slider.positions.end() && !positions.empty()) {
-    reader.error("start", fmt::format("there is no position {}{}", config::in_quotes(start),
-                                      did_you_mean(start, slider.positions)));
+    reader.error("start",
+                 message("there is no position {}{}", config::in_quotes(start), did_you_mean(start, slider.positions)));
   }
   reader.finish();
   what_if.sliders.push_back(std::move(slider));
@@ -99,7 +97,7 @@ std::optional<WhatIf> read_what_if(const Node& node, const Node* base, const Dat
     count *= sliders.back().size();
   }
   if (count > kMostCases) {
-    reader.error("sliders", fmt::format("that makes {} combinations; at most {} are simulated", count, kMostCases));
+    reader.error("sliders", message("that makes {} combinations; at most {} are simulated", count, kMostCases));
   }
   if (count == 0 || count > kMostCases || list == nullptr) return std::nullopt;
   Node::Map scenario;

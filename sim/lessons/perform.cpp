@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -31,8 +29,8 @@ std::vector<Figures> simulated(const std::vector<const Case*>& cases, const Simu
   });
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (refused[i] == 0) continue;
-    diagnostics.error(cases[i]->position, fmt::format("{} is out of all proportion; use a smaller batch",
-                                                      config::in_quotes(cases[i]->name)));
+    diagnostics.error(cases[i]->position,
+                      message("{} is out of all proportion; use a smaller batch", config::in_quotes(cases[i]->name)));
   }
   return figures;
 }

@@ -41,7 +41,7 @@ enum class Arch { gpt, llama, moe, bert };
 bool refuse_features(MapReader& reader, std::optional<Arch> arch, Diagnostics& diagnostics) {
   const int before = diagnostics.error_count();
   reader.node("hf");  // asks for nothing, or it was read before
-  if (arch == Arch::bert) diagnostics.unsupported(reader.position_of("arch"), "model.arch=bert");
+  if (arch == Arch::bert) diagnostics.unsupported(reader.position_of("arch"), message("model.arch=bert"));
   return diagnostics.error_count() > before;
 }
 
@@ -70,7 +70,7 @@ void read_latent_attention(MapReader& reader, Model& model, Diagnostics& diagnos
   for (const char* key : {"head_dim", "kv_heads"}) {
     if (reader.has(key) &&
         reader.integer(key, kHeads) != (key[0] == 'k' ? model.heads : latent.qk_nope + latent.qk_rope))
-      reader.error(key, fmt::format("{} follows from mla and heads; leave it out", key));
+      reader.error(key, message("{} follows from mla and heads; leave it out", key));
   }
   model.kv_heads = model.heads;
   model.head_dim = latent.qk_nope + latent.qk_rope;
@@ -81,10 +81,10 @@ void read_latent_attention(MapReader& reader, Model& model, Diagnostics& diagnos
 void read_experts(MapReader& reader, Model& model, bool moe, bool insist) {
   model.experts = asked(reader, "experts") ? reader.integer("experts", kExperts).value_or(0) : 0;
   if (model.experts == 0) {
-    if (moe && insist) reader.error("arch", "arch moe needs 'experts', 'top_k' and 'expert_ffn'");
+    if (moe && insist) reader.error("arch", message("arch moe needs 'experts', 'top_k' and 'expert_ffn'"));
     for (const char* key : {"top_k", "expert_ffn", "shared_expert_ffn", "moe_every", "first_dense_layers"}) {
       if (asked(reader, key)) {
-        reader.error(key, fmt::format("model.{} says something of experts, but there is no 'experts'", key));
+        reader.error(key, message("model.{} says something of experts, but there is no 'experts'", key));
       }
     }
     return;
@@ -95,15 +95,16 @@ void read_experts(MapReader& reader, Model& model, bool moe, bool insist) {
   model.moe_every = reader.integer("moe_every", kLayers).value_or(1);
   model.first_dense_layers = reader.integer("first_dense_layers", {0, kLayers.max}).value_or(0);
   if (insist && model.moe_every > model.layers) {
-    reader.error("moe_every", fmt::format("moe_every={} leaves none of the {} layers with experts; legal: 1 to {}",
-                                          model.moe_every, model.layers, model.layers));
+    reader.error("moe_every", message("moe_every={} leaves none of the {} layers with experts; legal: 1 to {}",
+                                      model.moe_every, model.layers, model.layers));
   }
 }
 
 void read_window(MapReader& reader, Model& model) {
   model.window = asked(reader, "window") ? reader.integer("window", kWindow).value_or(0) : 0;
   if (model.window == 0 && asked(reader, "window_every")) {
-    reader.error("window_every", "model.window_every says which layers are windowed, but there is no 'window'");
+    reader.error("window_every",
+                 message("model.window_every says which layers are windowed, but there is no 'window'"));
   }
   model.window_every = reader.integer("window_every", kLayers).value_or(1);
 }
@@ -115,15 +116,15 @@ void read_attention(MapReader& reader, Model& model, bool insist, Diagnostics& d
   if (model.mla) return;
   model.kv_heads = reader.integer("kv_heads", kHeads).value_or(model.heads);
   if (model.heads % model.kv_heads != 0) {
-    reader.error("kv_heads", fmt::format("kv_heads={} does not divide heads={}; every key-value head serves equally "
-                                         "many query heads",
-                                         model.kv_heads, model.heads));
+    reader.error("kv_heads", message("kv_heads={} does not divide heads={}; every key-value head serves equally "
+                                     "many query heads",
+                                     model.kv_heads, model.heads));
   }
   const std::optional<std::int64_t> head_dim = reader.integer("head_dim", kHeadDim);
   model.head_dim = head_dim.value_or(std::max<std::int64_t>(1, model.hidden / model.heads));
   if (insist && !head_dim && model.hidden % model.heads != 0) {
-    reader.error("heads", fmt::format("heads={} does not divide hidden={}; give head_dim, or heads that divide it",
-                                      model.heads, model.hidden));
+    reader.error("heads", message("heads={} does not divide hidden={}; give head_dim, or heads that divide it",
+                                  model.heads, model.hidden));
   }
 }
 
@@ -133,9 +134,9 @@ void check_count(MapReader& reader, const Model& model, Diagnostics& diagnostics
   const double count =
       static_cast<double>(model.layers + model.mtp) * largest + 2.0 * static_cast<double>(model.head_parameters());
   if (count > kMostParameters) {
-    diagnostics.error(reader.position(), fmt::format("this model has about {:.1e} parameters; the most that can be "
-                                                     "simulated is {:.0e}",
-                                                     count, kMostParameters));
+    diagnostics.error(reader.position(), message("this model has about {} parameters; the most that can be "
+                                                 "simulated is {}",
+                                                 fmt::format("{:.1e}", count), fmt::format("{:.0e}", kMostParameters)));
     return;
   }
   const std::optional<double> published = reader.number("params_b", config::Unit::count, {1e-6, 1e6});
@@ -263,7 +264,8 @@ std::optional<Model> read_model(const Node& node, const std::string& models_fold
   }
   if (node.is_map()) return read_map(node, "inline", false, diagnostics);
   if (!node.is_scalar() || node.scalar().empty()) {
-    diagnostics.error(node.position, "model must be a name of the catalogue, a model file or a map of its dimensions");
+    diagnostics.error(node.position,
+                      message("model must be a name of the catalogue, a model file or a map of its dimensions"));
     return std::nullopt;
   }
   const std::string& text = node.scalar();

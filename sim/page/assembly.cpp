@@ -35,7 +35,7 @@ std::string compact(const Json& json) {
 Json words_of(const config::Node& node, Diagnostics& diagnostics) {
   Json words = Json::object();
   if (!node.is_map()) {
-    diagnostics.error(node.position, "must be a map of words");
+    diagnostics.error(node.position, message("must be a map of words"));
     return words;
   }
   for (const config::Node::Entry& entry : node.map()) {
@@ -62,7 +62,7 @@ std::optional<Template> load_template(const DataFolder& data, Diagnostics& diagn
   for (const std::string_view place : {kAnswerPlace, kWordsPlace}) {
     if (page.html.find(place) == std::string::npos) {
       diagnostics.error({std::make_shared<const std::string>(path)},
-                        "is not there or no page; tools/report-page makes it");
+                        message("is not there or no page; tools/report-page makes it"));
       return std::nullopt;
     }
   }

@@ -9,9 +9,9 @@ void resolve_experts(const Question& q, const Software& software, Plan& plan) {
   const Model& m = q.model;
   const std::int64_t ep = q.request.ep.value_or(1), stage = q.tp * q.cp * q.dp;
   if (m.experts == 0) {
-    if (ep > 1) q.error("ep", fmt::format("ep={} needs a model with experts; legal: 1", ep));
-    if (q.request.etp.value_or(1) > 1) q.error("etp", "etp needs a model with experts; legal: 1");
-    if (q.request.expert_capacity) q.error("capacity_factor", "capacity_factor needs a model with experts");
+    if (ep > 1) q.error("ep", message("ep={} needs a model with experts; legal: 1", ep));
+    if (q.request.etp.value_or(1) > 1) q.error("etp", message("etp needs a model with experts; legal: 1"));
+    if (q.request.expert_capacity) q.error("capacity_factor", message("capacity_factor needs a model with experts"));
     plan.etp = plan.tp;
     return;
   }
@@ -23,33 +23,31 @@ void resolve_experts(const Question& q, const Software& software, Plan& plan) {
     q.note("ep", message("etp is taken as 1: the {} ranks of a stage do not hold tp={} x ep={}", stage, q.tp, ep));
   }
   if (m.experts % ep != 0) {
-    q.error("ep", fmt::format("ep={} does not divide experts={}; legal: {}", ep, m.experts,
-                              listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
+    q.error("ep", message("ep={} does not divide experts={}; legal: {}", ep, m.experts,
+                          listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
   } else if (stage % ep != 0) {
-    q.error("ep", fmt::format("ep={} does not divide the {} ranks of a stage (tp={} x cp={} x dp={}); legal: {}", ep,
-                              stage, q.tp, q.cp, q.dp,
-                              listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
+    q.error("ep",
+            message("ep={} does not divide the {} ranks of a stage (tp={} x cp={} x dp={}); legal: {}", ep, stage, q.tp,
+                    q.cp, q.dp, listed(only(divisors(stage), [&](std::int64_t n) { return legal_ep(n, 1); }))));
   } else if (!legal_etp(etp)) {
-    q.error("etp",
-            fmt::format("etp={} must divide expert_ffn={}, and ep={} x etp={} the {} ranks of a stage; legal: {}", etp,
-                        m.expert_ffn, ep, etp, stage, listed(only(divisors(stage), legal_etp))));
+    q.error("etp", message("etp={} must divide expert_ffn={}, and ep={} x etp={} the {} ranks of a stage; legal: {}",
+                           etp, m.expert_ffn, ep, etp, stage, listed(only(divisors(stage), legal_etp))));
   }
   // Each rank hands on the tokens it has; without sequence parallelism all ranks of a group have the same ones, and
   // Megatron-Core refuses to train so (core/transformer/moe/moe_layer.py).
   if (q.tp > 1 && !q.request.sequence_parallel.value_or(true)) {
-    q.error("sequence_parallel", fmt::format("experts with tp={} need sequence_parallel: true, or tp=1", q.tp));
+    q.error("sequence_parallel", message("experts with tp={} need sequence_parallel: true, or tp=1", q.tp));
   }
   if (m.shared_expert_ffn % q.tp != 0) {
-    q.error("tp", fmt::format("tp={} does not divide shared_expert_ffn={}", q.tp, m.shared_expert_ffn));
+    q.error("tp", message("tp={} does not divide shared_expert_ffn={}", q.tp, m.shared_expert_ffn));
   }
   // Copies of the sharded state hold the experts as well.
   if (plan.shard_group > 0 && q.tp * plan.shard_group % (ep * etp) != 0) {
-    q.error("shard_group",
-            fmt::format("shard_group={} must hold all experts, so that tp={} times it is a multiple of "
-                        "ep={} x etp={}; legal: {}",
-                        plan.shard_group, q.tp, ep, etp, listed(only(divisors(q.data_ranks()), [&](std::int64_t group) {
-                          return q.tp * group % (ep * etp) == 0;
-                        }))));
+    q.error("shard_group", message("shard_group={} must hold all experts, so that tp={} times it is a multiple of "
+                                   "ep={} x etp={}; legal: {}",
+                                   plan.shard_group, q.tp, ep, etp,
+                                   listed(only(divisors(q.data_ranks()),
+                                               [&](std::int64_t group) { return q.tp * group % (ep * etp) == 0; }))));
   }
   plan.ep = static_cast<int>(ep);
   plan.etp = static_cast<int>(etp);

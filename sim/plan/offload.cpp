@@ -35,10 +35,10 @@ Request read_map(const Node& node, Diagnostics& diagnostics) {
   request.delayed_update = offload.boolean("delayed_update").value_or(false);
   offload.finish();
   if (request.activations == Place::nvme) {
-    diagnostics.unsupported(offload.position_of("activations"), "plan.offload.activations=nvme (legal: cpu)");
+    diagnostics.unsupported(offload.position_of("activations"), message("plan.offload.activations=nvme (legal: cpu)"));
   }
   if (request.gradients == Place::nvme) {
-    diagnostics.unsupported(offload.position_of("gradients"), "plan.offload.gradients=nvme (legal: cpu)");
+    diagnostics.unsupported(offload.position_of("gradients"), message("plan.offload.gradients=nvme (legal: cpu)"));
   }
   if (request.fraction == 0) request = {};
   return request;
@@ -69,26 +69,26 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   const Request& asked = *request.offload;
   const Software::Offload& can = software.offload;
   const SourcePosition& at = request.position_of("offload");
-  const auto error = [&](std::string message) { diagnostics.error(at, std::move(message)); };
+  const auto error = [&](Message message) { diagnostics.error(at, std::move(message)); };
 
   std::vector<std::string> legal = {"none"};
   if (can.optimizer) legal.emplace_back("optimizer");
   if (can.params) legal.emplace_back(can.optimizer ? "optimizer+params" : "params");
   if (can.activations) legal.emplace_back("activations");
-  const auto cannot = [&](const char* what) {
-    error(fmt::format("plan.offload: {} does not offload {}; legal: {}", software.name, what, fmt::join(legal, ", ")));
+  const auto cannot = [&](const Message& what) {
+    error(message("plan.offload: {} does not offload {}; legal: {}", software.name, what, fmt::join(legal, ", ")));
   };
-  if (asked.optimizer != Place::gpu && !can.optimizer) cannot("the optimizer");
-  if (asked.params != Place::gpu && !can.params) cannot("parameters");
-  if (asked.activations != Place::gpu && !can.activations) cannot("activations");
+  if (asked.optimizer != Place::gpu && !can.optimizer) cannot(message("the optimizer"));
+  if (asked.params != Place::gpu && !can.params) cannot(message("parameters"));
+  if (asked.activations != Place::gpu && !can.activations) cannot(message("activations"));
   const bool to_nvme = asked.optimizer == Place::nvme || asked.params == Place::nvme;
-  if (to_nvme && !can.nvme) error(fmt::format("plan.offload: {} does not offload to nvme; legal: cpu", software.name));
-  if (to_nvme && zero < 3 && data_ranks > 1) error("plan.offload: nvme needs zero: 3; legal: cpu, or zero: 3");
+  if (to_nvme && !can.nvme) error(message("plan.offload: {} does not offload to nvme; legal: cpu", software.name));
+  if (to_nvme && zero < 3 && data_ranks > 1) error(message("plan.offload: nvme needs zero: 3; legal: cpu, or zero: 3"));
 
   offload.optimizer = asked.optimizer;
   if (can.together && asked.optimizer != Place::gpu && asked.params == Place::gpu) {
-    error(fmt::format("plan.offload: {} moves weights, gradients and optimizer together; legal: optimizer+params",
-                      software.name));
+    error(message("plan.offload: {} moves weights, gradients and optimizer together; legal: optimizer+params",
+                  software.name));
   }
   if (can.together && asked.params != Place::gpu && asked.optimizer == Place::gpu) {
     diagnostics.note(
@@ -101,9 +101,9 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   offload.zero_stage = zero;
   if (offload.optimizer != Place::gpu && zero == 0 && data_ranks > 1) {
     error(
-        fmt::format("plan.offload: with zero: 0 each of {} ranks would update the whole optimizer state on the host; "
-                    "legal zero: 1, 2, 3",
-                    data_ranks));
+        message("plan.offload: with zero: 0 each of {} ranks would update the whole optimizer state on the host; "
+                "legal zero: 1, 2, 3",
+                data_ranks));
   }
   if (offload.params != Place::gpu && zero < 3 && data_ranks > 1) {
     // What DeepSpeed does with offload_param below stage 3 (its documentation: valid only with stage 3).
@@ -114,8 +114,7 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
   }
   const bool updates_on_host = offload.optimizer != Place::gpu && can.adam != Software::Offload::Adam::gpu;
   if (updates_on_host && !runs_on_host(train.optimizer)) {
-    diagnostics.unsupported(at,
-                            fmt::format("plan.offload.optimizer with train.optimizer={}", to_string(train.optimizer)));
+    diagnostics.unsupported(at, message("plan.offload.optimizer with train.optimizer={}", to_string(train.optimizer)));
   }
   if (updates_on_host && cluster.host.cores_assumed) {
     diagnostics.note(at, message("host.cores is taken as {}", cluster.host.cores));
@@ -124,17 +123,18 @@ Offload resolve_offload(const PlanRequest& request, int zero, std::int64_t data_
     if (updates_on_host)
       offload.delayed_update = true;
     else
-      error("plan.offload: delayed_update needs an optimizer that runs on the host; legal: optimizer: cpu or nvme");
+      error(message(
+          "plan.offload: delayed_update needs an optimizer that runs on the host; legal: optimizer: cpu or nvme"));
   }
   const bool leave = updates_on_host && can.gradients_leave && zero >= 2 && offload.fraction == 1.0;
   offload.gradients = asked.gradients.value_or(leave ? Place::cpu : Place::gpu);
   if (asked.gradients.value_or(Place::gpu) != Place::gpu && zero < 2 && data_ranks > 1) {
-    error(
+    error(message(
         "plan.offload: gradients are reduced once a step below ZeRO-2 and stay on the GPU until then; legal: zero: 2, "
-        "3");
+        "3"));
   }
   if (offload.gradients != Place::gpu && offload.optimizer == Place::gpu && can.adam != Software::Offload::Adam::gpu) {
-    error("plan.offload: gradients go to the host with the optimizer; legal: add optimizer: cpu");
+    error(message("plan.offload: gradients go to the host with the optimizer; legal: add optimizer: cpu"));
   }
   if (to_nvme && !(cluster.host.nvme_read && cluster.host.nvme_write)) {
     diagnostics.note(at, message("host.nvme_read_gbps and nvme_write_gbps are taken as {} and {}, one drive",

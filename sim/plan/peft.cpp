@@ -1,7 +1,5 @@
 #include "sim/plan/peft.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -61,15 +59,16 @@ Peft::Targets read_targets(MapReader& reader) {
     for (const std::string& name : *names) {
       bool* target = target_named(targets, name);
       if (target == nullptr) {
-        reader.error("targets", fmt::format("train.peft.targets {} is no linear layer; legal: all-linear, attention, "
-                                            "qv, or a list of q, k, v, o, gate, up, down",
-                                            config::in_quotes(name)));
+        reader.error("targets", message("train.peft.targets {} is no linear layer; legal: all-linear, attention, "
+                                        "qv, or a list of q, k, v, o, gate, up, down",
+                                        config::in_quotes(name)));
         return {};
       }
       *target = true;
     }
   }
-  if (!targets.any()) reader.error("targets", "train.peft.targets is empty; legal: all-linear, attention, qv, a list");
+  if (!targets.any())
+    reader.error("targets", message("train.peft.targets is empty; legal: all-linear, attention, qv, a list"));
   return targets;
 }
 
@@ -80,8 +79,8 @@ void read_full(MapReader& reader, Peft& peft) {
     } else if (part == "lm_head" || part == "head") {
       peft.full_head = true;
     } else {
-      reader.error("full", fmt::format("train.peft.full {} is not trained beside adapters; legal: embedding, lm_head",
-                                       config::in_quotes(part)));
+      reader.error("full", message("train.peft.full {} is not trained beside adapters; legal: embedding, lm_head",
+                                   config::in_quotes(part)));
     }
   }
 }
@@ -92,11 +91,12 @@ void read_format(MapReader& reader, Peft& peft) {
   if (chosen) peft.format = weight_format(names[*chosen]);
   if (peft.kind == Peft::Kind::lora && peft.format != nullptr) {
     reader.error("quant",
-                 "train.peft.quant quantises frozen weights, which kind: lora leaves in 16 bits; write kind: "
-                 "qlora, or quant: none");
+                 message("train.peft.quant quantises frozen weights, which kind: lora leaves in 16 bits; write kind: "
+                         "qlora, or quant: none"));
   } else if (peft.kind == Peft::Kind::qlora && peft.format == nullptr) {
     if (chosen) {
-      reader.error("quant", "kind: qlora needs quantised weights; legal quant: nf4, nf4-dq, gptq, int8, or kind: lora");
+      reader.error("quant",
+                   message("kind: qlora needs quantised weights; legal quant: nf4, nf4-dq, gptq, int8, or kind: lora"));
     }
     peft.format = weight_format("nf4");
   }

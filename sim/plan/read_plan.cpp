@@ -33,9 +33,9 @@ std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
     std::int64_t value = -1;
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (fault != std::errc{} || end != text.data() + text.size() || value < 0 || value > kMostLayers) {
-      plan.error("layers", fmt::format("plan.layers: {} is no number of layers; write those of every chunk, in the "
-                                       "model's order, for instance [7, 8, 8, 7]",
-                                       config::in_quotes(text)));
+      plan.error("layers", message("plan.layers: {} is no number of layers; write those of every chunk, in the "
+                                   "model's order, for instance [7, 8, 8, 7]",
+                                   config::in_quotes(text)));
       return std::nullopt;
     }
     layers.push_back(value);
@@ -79,9 +79,9 @@ std::optional<std::vector<std::string>> read_order(MapReader& plan) {
   std::vector<std::string> sorted = *order;
   std::sort(sorted.begin(), sorted.end());
   if (sorted == std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) return order;
-  plan.error("order", fmt::format("plan.order {} must name each of tp, cp, ep, dp, pp once, the fastest-varying first; "
-                                  "for instance tp-cp-ep-dp-pp",
-                                  config::in_quotes(fmt::format("{}", fmt::join(*order, "-")))));
+  plan.error("order", message("plan.order {} must name each of tp, cp, ep, dp, pp once, the fastest-varying first; "
+                              "for instance tp-cp-ep-dp-pp",
+                              config::in_quotes(fmt::format("{}", fmt::join(*order, "-")))));
   return std::nullopt;
 }
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <array>
 #include <string>
 
@@ -17,7 +15,7 @@ std::optional<std::size_t> simulated_choice(MapReader& reader, const char* key, 
                                             std::size_t simulated, Diagnostics& diagnostics) {
   const std::optional<std::size_t> chosen = reader.choice(key, names);
   if (!chosen || *chosen < simulated) return chosen;
-  diagnostics.unsupported(reader.position_of(key), fmt::format("train.{}={}", key, names[*chosen]));
+  diagnostics.unsupported(reader.position_of(key), message("train.{}={}", key, names[*chosen]));
   return std::nullopt;
 }
 
@@ -26,11 +24,11 @@ void read_work(MapReader& reader, Train& train) {
   const auto tokens = reader.number("tokens", config::Unit::count, {0, 1e18});
   const auto samples = reader.number("samples", config::Unit::count, {1, 1e15});
   const auto epochs = reader.number("epochs", config::Unit::count, {1e-6, 1e6});
-  if (tokens && samples) reader.error("samples", "train has both tokens and samples; write one");
+  if (tokens && samples) reader.error("samples", message("train has both tokens and samples; write one"));
   if (samples && !reader.has("seq_len")) {
-    reader.error("samples", "train.samples needs train.seq_len: how long they are");
+    reader.error("samples", message("train.samples needs train.seq_len: how long they are"));
   }
-  if (epochs && !samples) reader.error("epochs", "train.epochs needs train.samples: how often they are seen");
+  if (epochs && !samples) reader.error("epochs", message("train.epochs needs train.samples: how often they are seen"));
   train.tokens = tokens.value_or(samples.value_or(0.0) * epochs.value_or(1.0) * static_cast<double>(train.seq_len));
 }
 

@@ -72,8 +72,8 @@ void check_names(MapReader& map, const char* key, const std::vector<std::string>
     if (find(table, name) != nullptr) continue;
     std::vector<std::string_view> legal;
     for (const Named& named : table) legal.push_back(named.name);
-    map.error(key, fmt::format("plan.recompute.{}: {} is no part of a layer; legal: {}", key, config::in_quotes(name),
-                               fmt::join(legal, ", ")));
+    map.error(key, message("plan.recompute.{}: {} is no part of a layer; legal: {}", key, config::in_quotes(name),
+                           fmt::join(legal, ", ")));
   }
 }
 
@@ -124,7 +124,8 @@ std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostic
   const auto modules = recompute.text_list("modules"), saved = recompute.text_list("saved");
   recompute.finish();
   if ((blocks ? 1 : 0) + (modules ? 1 : 0) + (saved ? 1 : 0) > 1) {
-    diagnostics.error(node->position, "plan.recompute has several rules at once; write one of blocks, modules, saved");
+    diagnostics.error(node->position,
+                      message("plan.recompute has several rules at once; write one of blocks, modules, saved"));
     return std::nullopt;
   }
   if (modules) {

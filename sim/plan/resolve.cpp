@@ -84,12 +84,12 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   if (request.offload && splits_backward(plan.schedule)) {
     diagnostics.unsupported(
         request.position_of("offload"),
-        fmt::format("plan.offload with plan.schedule={} (legal: gpipe, 1f1b, interleaved)", to_string(plan.schedule)));
+        message("plan.offload with plan.schedule={} (legal: gpipe, 1f1b, interleaved)", to_string(plan.schedule)));
   }
   if (request.offload && request.offload->params != Offload::Place::gpu && plan.zero == 3 && q.pp > 1) {
     diagnostics.unsupported(
         request.position_of("offload"),
-        "plan.offload.params with plan.zero=3 and plan.pp above 1 (legal: offload: optimizer, or pp=1)");
+        message("plan.offload.params with plan.zero=3 and plan.pp above 1 (legal: offload: optimizer, or pp=1)"));
   }
   plan.offload = resolve_offload(request, static_cast<int>(request.zero.value_or(0)), q.data_ranks(), train, software,
                                  cluster, diagnostics);

@@ -24,7 +24,7 @@ struct Question {
 
   std::int64_t data_ranks() const { return dp * cp; }
 
-  void error(std::string_view key, std::string message) const {
+  void error(std::string_view key, Message message) const {
     diagnostics.error(request.position_of(key), std::move(message));
   }
   void warning(std::string_view key, Message message) const {

@@ -7,10 +7,9 @@ namespace foretrain {
 void check_fp8_recipe(const Question& q, const Plan& plan) {
   const Precision wanted = q.train.precision;
   if (q.train.fp8 != Fp8{} && wanted != Precision::fp8) {
-    q.diagnostics.error(q.train.fp8_position,
-                        fmt::format("train.fp8 is a recipe of precision fp8, and precision is {}; "
-                                    "legal: precision: fp8, or no train.fp8",
-                                    to_string(wanted)));
+    q.diagnostics.error(q.train.fp8_position, message("train.fp8 is a recipe of precision fp8, and precision is {}; "
+                                                      "legal: precision: fp8, or no train.fp8",
+                                                      to_string(wanted)));
   } else if (q.train.fp8.gathers_parameters && plan.zero == 0) {
     q.diagnostics.warning(q.train.fp8_position,
                           message("parameter_gather has no effect with zero=0: no weights are gathered"));
@@ -27,8 +26,8 @@ void check_precision(const Question& q, const Gpu& gpu) {
     if (gpu.dense(precision)) legal.emplace_back(to_string(precision));
   }
   if (is_quantised(wanted) || !gpu.dense(Precision::fp32)) {
-    q.diagnostics.error(q.train.precision_position, fmt::format("precision {} does not run on {}; legal: {}",
-                                                                to_string(wanted), gpu.name, fmt::join(legal, ", ")));
+    q.diagnostics.error(q.train.precision_position, message("precision {} does not run on {}; legal: {}",
+                                                            to_string(wanted), gpu.name, fmt::join(legal, ", ")));
   } else {
     q.diagnostics.warning(q.train.precision_position,
                           message("{} has no {} tensor cores: products run at the fp32 rate; {} are fast there",
@@ -46,7 +45,7 @@ void check_attention(const Question& q, const Gpu& gpu) {
   }
   if (legal.empty()) {
     q.diagnostics.error(q.train.attention_position,
-                        fmt::format("no flash attention kernel is known for {}; legal attention: standard", gpu.name));
+                        message("no flash attention kernel is known for {}; legal attention: standard", gpu.name));
   } else if (!(gpu.achieved.flash[static_cast<std::size_t>(q.train.attention)].forward > 0)) {
     q.diagnostics.warning(q.train.attention_position,
                           message("attention {} is not known on {}: the nearest of {} stands in",
@@ -58,28 +57,28 @@ void resolve_recompute(const Question& q, Plan& plan) {
   plan.recompute = q.request.recompute.value_or(Recompute{});
   const bool special = q.model.experts > 0 || q.model.mla || q.model.mtp > 0;
   if (plan.recompute.mode == Recompute::Mode::saved && special) {
-    q.diagnostics.unsupported(q.request.position_of("recompute"),
-                              "plan.recompute.saved of layers with experts, latent attention or prediction modules "
-                              "(legal: none, full, blocks, modules)");
+    q.diagnostics.unsupported(
+        q.request.position_of("recompute"),
+        message("plan.recompute.saved of layers with experts, latent attention or prediction modules "
+                "(legal: none, full, blocks, modules)"));
   }
   const RedoneParts redone = plan.recompute.redone(Software{});
-  const auto needs = [&](bool named, bool there, const char* what) {
+  const auto needs = [&](bool named, bool there, const Message& what) {
     if (named && !there)
-      q.error("recompute", fmt::format("plan.recompute.modules names what the model does not have: {}", what));
+      q.error("recompute", message("plan.recompute.modules names what the model does not have: {}", what));
   };
-  needs(redone.experts || redone.expert_activation, q.model.experts > 0, "experts (moe, moe_act)");
-  needs(redone.shared_experts, q.model.shared_expert_ffn > 0, "shared experts (shared_experts)");
-  needs(redone.up_projections, q.model.mla.has_value(), "latent attention (mla_up_proj)");
+  needs(redone.experts || redone.expert_activation, q.model.experts > 0, message("experts (moe, moe_act)"));
+  needs(redone.shared_experts, q.model.shared_expert_ffn > 0, message("shared experts (shared_experts)"));
+  needs(redone.up_projections, q.model.mla.has_value(), message("latent attention (mla_up_proj)"));
   if (redone.qkv && q.model.mla && plan.recompute.mode == Recompute::Mode::modules) {
     q.error("recompute",
-            "plan.recompute.modules: latent attention has no projection of Q, K and V; legal: mla_up_proj");
+            message("plan.recompute.modules: latent attention has no projection of Q, K and V; legal: mla_up_proj"));
   }
   if (plan.recompute.mode != Recompute::Mode::blocks) return;
   const std::int64_t stage_layers = (q.model.layers + q.pp - 1) / q.pp;
   if (plan.recompute.blocks > stage_layers) {
-    q.error("recompute",
-            fmt::format("recompute blocks={} is more than the {} layers of a pipeline stage; legal: 0 to {}",
-                        plan.recompute.blocks, stage_layers, stage_layers));
+    q.error("recompute", message("recompute blocks={} is more than the {} layers of a pipeline stage; legal: 0 to {}",
+                                 plan.recompute.blocks, stage_layers, stage_layers));
   }
 }
 
@@ -96,33 +95,30 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
   for (std::int64_t layer = 0; layer < q.model.layers && !any; ++layer) any = has_adapters(q.model.layer_kind(layer));
   if (!any) {
     q.diagnostics.error(position,
-                        "train.peft.targets names no linear layer of this model; legal: all-linear, attention, "
-                        "qv, or a list of q, k, v, o, up, down");
+                        message("train.peft.targets names no linear layer of this model; legal: all-linear, attention, "
+                                "qv, or a list of q, k, v, o, up, down"));
   }
   if (peft.rank > q.model.hidden) {
-    q.diagnostics.error(position,
-                        fmt::format("train.peft.rank {} is more than hidden={}: an adapter would be larger than "
-                                    "what it adapts; legal: 1 to {}",
-                                    peft.rank, q.model.hidden, q.model.hidden));
+    q.diagnostics.error(position, message("train.peft.rank {} is more than hidden={}: an adapter would be larger than "
+                                          "what it adapts; legal: 1 to {}",
+                                          peft.rank, q.model.hidden, q.model.hidden));
   }
-  if (q.model.mtp > 0) q.diagnostics.unsupported(position, "train.peft with prediction modules");
+  if (q.model.mtp > 0) q.diagnostics.unsupported(position, message("train.peft with prediction modules"));
   if (splits_backward(plan.schedule)) {
-    q.diagnostics.unsupported(position,
-                              "train.peft with a schedule that defers weight gradients (legal: 1f1b, "
-                              "interleaved, gpipe)");
+    q.diagnostics.unsupported(position, message("train.peft with a schedule that defers weight gradients (legal: 1f1b, "
+                                                "interleaved, gpipe)"));
   }
   if (peft.format == nullptr) return;
   if (is_quantised(q.train.precision)) {
     q.diagnostics.error(q.train.precision_position,
-                        fmt::format("precision {} multiplies {} weights, and kind: qlora stores them quantised; "
-                                    "legal: bf16 or fp16, or kind: lora",
-                                    to_string(q.train.precision), to_string(q.train.precision)));
+                        message("precision {} multiplies {} weights, and kind: qlora stores them quantised; "
+                                "legal: bf16 or fp16, or kind: lora",
+                                to_string(q.train.precision), to_string(q.train.precision)));
   }
   if (plan.zero == 3 && !software.zero3_shards_quantised) {
-    q.error("zero",
-            fmt::format("zero=3 of {} does not shard quantised weights; legal with qlora: zero 0, 1 or 2, kind: "
-                        "lora, or a framework whose FSDP shards them (hf-trainer, torch-fsdp)",
-                        software.name));
+    q.error("zero", message("zero=3 of {} does not shard quantised weights; legal with qlora: zero 0, 1 or 2, kind: "
+                            "lora, or a framework whose FSDP shards them (hf-trainer, torch-fsdp)",
+                            software.name));
   }
 }
 
@@ -130,23 +126,27 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
 void check_optimizer(const Question& q, const Plan& plan) {
   const Train& train = q.train;
   if (!train.optimizer_in_backward) return;
-  const auto error = [&](std::string message) {
-    q.diagnostics.error(train.optimizer_in_backward_position, "train.optimizer_in_backward " + std::move(message));
+  const auto error = [&](Message message) {
+    q.diagnostics.error(train.optimizer_in_backward_position, std::move(message));
   };
   if (train.clip_gradients) {
     error(
-        "cannot clip gradients, whose norm is known only at the end of the backward pass; legal: clip_gradients: "
-        "false");
+        message("train.optimizer_in_backward cannot clip gradients, whose norm is known only at the end of the "
+                "backward pass; legal: clip_gradients: "
+                "false"));
   }
   const std::int64_t micro_batches = train.global_batch / (q.dp * q.micro_batch);
   if (train.global_batch > 0 && !q.request.micro_batch_auto && micro_batches > 1) {
     error(
-        fmt::format("updates weights after every micro-batch, and global_batch={} makes {} of them; legal: "
-                    "global_batch: {}, or micro_batch: {}",
-                    train.global_batch, micro_batches, q.dp * q.micro_batch, train.global_batch / q.dp));
+        message("train.optimizer_in_backward updates weights after every micro-batch, and global_batch={} makes {} of "
+                "them; legal: "
+                "global_batch: {}, or micro_batch: {}",
+                train.global_batch, micro_batches, q.dp * q.micro_batch, train.global_batch / q.dp));
   }
-  if (q.pp > 1 || splits_backward(plan.schedule)) error("needs weights that no other micro-batch uses; legal: pp=1");
-  if (q.request.offload) error("keeps the optimizer on the GPU; legal: no offload");
+  if (q.pp > 1 || splits_backward(plan.schedule))
+    error(message("train.optimizer_in_backward needs weights that no other micro-batch uses; legal: pp=1"));
+  if (q.request.offload)
+    error(message("train.optimizer_in_backward keeps the optimizer on the GPU; legal: no offload"));
 }
 
 }  // namespace foretrain

@@ -59,7 +59,7 @@ class Adviser {
     a.subject = subject_;
     for (const int gpus : sizes()) a.sizes.push_back(sized(gpus));
     if (std::all_of(a.sizes.begin(), a.sizes.end(), [](const auto& s) { return !s.why_not.empty(); })) {
-      diagnostics.error(subject_.position, a.sizes.back().why_not.english());
+      diagnostics.error(subject_.position, a.sizes.back().why_not);
       return std::nullopt;
     }
     for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) consider(a, i);

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -233,25 +231,24 @@ class Search {
 std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& environment, const PlannerOptions& options,
                                      Diagnostics& diagnostics) {
   if (!subject.cluster.odd_gpus.empty()) {
-    diagnostics.error(
-        subject.open_plan ? subject.open_plan->position : subject.position,
-        fmt::format("case '{}' has GPUs that differ (cluster.overrides or jitter), and plans are looked for "
-                    "on like ones; write its plan",
-                    subject.name));
+    diagnostics.error(subject.open_plan ? subject.open_plan->position : subject.position,
+                      message("case '{}' has GPUs that differ (cluster.overrides or jitter), and plans are looked for "
+                              "on like ones; write its plan",
+                              subject.name));
     return std::nullopt;
   }
   Search search(subject, environment, options);
   if (search.space().families() == 0) {
     const SourcePosition position = subject.open_plan ? subject.open_plan->position : subject.position;
-    diagnostics.error(position, fmt::format("no plan is legal for case '{}'; for instance:", subject.name));
+    diagnostics.error(position, message("no plan is legal for case '{}'; for instance:", subject.name));
     diagnostics.append(search.space().refusal());
     return std::nullopt;
   }
   PlanAnswer answer = search.answer(subject);
   if (answer.counts.legal == 0 && answer.complete) {
-    diagnostics.error(subject.position, fmt::format("no plan is legal for case '{}': no micro-batch divides the batch "
-                                                    "of a replica with what is fixed of the plan",
-                                                    subject.name));
+    diagnostics.error(subject.position, message("no plan is legal for case '{}': no micro-batch divides the batch "
+                                                "of a replica with what is fixed of the plan",
+                                                subject.name));
     return std::nullopt;
   }
   return answer;

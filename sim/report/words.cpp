@@ -41,15 +41,17 @@ void read(const std::string& path, std::map<std::string, std::string, std::less<
   const auto document = config::parse_yaml_file(path, diagnostics);
   if (!document) return;
   if (!document->is_map()) {
-    return diagnostics.error(document->position, "a catalogue is a map of English patterns to translated ones");
+    return diagnostics.error(document->position,
+                             message("a catalogue is a map of English patterns to translated ones"));
   }
   for (const config::Node::Entry& entry : document->map()) {
     if (!entry.value.is_scalar()) {
-      diagnostics.error(entry.value.position, "a translation is text");
+      diagnostics.error(entry.value.position, message("a translation is text"));
     } else if (!takes(entry.value.scalar(), places(entry.key))) {
-      diagnostics.error(entry.value.position,
-                        "the translation of " + config::in_quotes(entry.key) +
-                            " has other places than it; each {} once, or {0}, {1} ... in any order");
+      diagnostics.error(
+          entry.value.position,
+          message("the translation of {} has other places than it; each {{}} once, or {{0}}, {{1}} ... in any order",
+                  config::in_quotes(entry.key)));
     } else {
       catalogue.emplace(entry.key, entry.value.scalar());
     }

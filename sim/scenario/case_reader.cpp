@@ -78,7 +78,7 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   }
   if (request.micro_batch_auto) {
     diagnostics.error(request.position_of("micro_batch"),
-                      "micro_batch auto needs train.global_batch: without it nothing says how far to go");
+                      message("micro_batch auto needs train.global_batch: without it nothing says how far to go"));
     return false;
   }
   result.train.global_batch = default_global_batch(result.plan);
@@ -92,7 +92,7 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
 // The planner compares plans for the same work.
 void leave_open(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
   if (result.train.global_batch == 0) {
-    diagnostics.error(request.position, "a plan is looked for with a given batch; write train.global_batch");
+    diagnostics.error(request.position, message("a plan is looked for with a given batch; write train.global_batch"));
   }
   result.open_plan = request;
 }
@@ -122,7 +122,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
     const Node* value = reader.node(key);
     if (value != nullptr && !value->is_null()) return *value;
     if (required) {
-      diagnostics.error(node.position, fmt::format("case {} has no {}", config::in_quotes(name), key));
+      diagnostics.error(node.position, message("case {} has no {}", config::in_quotes(name), key));
     }
     return nothing;
   };
@@ -163,7 +163,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
           return load_software(data_.path + "/configs/software", profile.scalar(), profile.position, d,
                                version.scalar());
         }
-        d.error(profile.position, "software must be the name of a framework profile");
+        d.error(profile.position, message("software must be the name of a framework profile"));
         return std::nullopt;
       },
       diagnostics);
@@ -183,7 +183,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
     if (open_plans_ == OpenPlans::all || (open_plans_ == OpenPlans::automatic && request->automatic)) {
       leave_open(*request, result, diagnostics);
     } else if (request->automatic) {
-      diagnostics.unsupported(request->position, "plan=auto");
+      diagnostics.unsupported(request->position, message("plan=auto"));
     } else if (const auto plan = resolve_plan(*request, *model, *train, *cluster, result.software, diagnostics)) {
       result.plan = *plan;
       settle_batch(*request, result, diagnostics);

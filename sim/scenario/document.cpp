@@ -42,22 +42,22 @@ void read_source(const Node* node, Document& document, Diagnostics& diagnostics)
 void check_base(const Node* base, Diagnostics& diagnostics) {
   if (base == nullptr) return;
   if (!base->is_map()) {
-    diagnostics.error(base->position, "base must be a map of what all cases share");
+    diagnostics.error(base->position, message("base must be a map of what all cases share"));
   } else if (base->find("name") != nullptr) {
-    diagnostics.error(base->find("name")->position, "base cannot have a name: every case needs its own");
+    diagnostics.error(base->find("name")->position, message("base cannot have a name: every case needs its own"));
   } else if (count_values(*base) > kMostBaseValues) {
-    diagnostics.error(base->position, fmt::format("base has more than {} values", kMostBaseValues));
+    diagnostics.error(base->position, message("base has more than {} values", kMostBaseValues));
   }
 }
 
 void check_cases(const Document& document, const Node& root, Diagnostics& diagnostics) {
   if (document.cases == nullptr) {
-    if (document.base == nullptr) diagnostics.error(root.position, "cases is missing; list at least one case");
+    if (document.base == nullptr) diagnostics.error(root.position, message("cases is missing; list at least one case"));
   } else if (!document.cases->is_sequence() || document.cases->sequence().empty()) {
-    diagnostics.error(document.cases->position, "cases must be a list of at least one case");
+    diagnostics.error(document.cases->position, message("cases must be a list of at least one case"));
   } else if (document.cases->sequence().size() > kMostCases) {
-    diagnostics.error(document.cases->position, fmt::format("there are {} cases; at most {} are allowed",
-                                                            document.cases->sequence().size(), kMostCases));
+    diagnostics.error(document.cases->position, message("there are {} cases; at most {} are allowed",
+                                                        document.cases->sequence().size(), kMostCases));
   }
 }
 
@@ -65,7 +65,7 @@ std::string case_name(const Node& node, std::size_t index, Diagnostics& diagnost
   const Node* written = present(node.find("name"));
   if (written == nullptr) return fmt::format("case {}", index + 1);
   if (written->is_scalar() && !written->scalar().empty()) return written->scalar();
-  diagnostics.error(written->position, "the name of a case must be text");
+  diagnostics.error(written->position, message("the name of a case must be text"));
   return "";
 }
 
@@ -78,7 +78,7 @@ std::optional<Document> read_document(const Node& root, Diagnostics& diagnostics
   document.title = reader.text("title").value_or("");
   const std::array asks = {Scenario::Ask::faster, Scenario::Ask::cheaper, Scenario::Ask::fits};
   if (const Node* asked = reader.node("ask"); asked != nullptr && asked->is_scalar() && asked->scalar() == "rent") {
-    diagnostics.error(asked->position, "a question of what to rent is answered by foretrain rent FILE");
+    diagnostics.error(asked->position, message("a question of what to rent is answered by foretrain rent FILE"));
     return std::nullopt;
   }
   if (const auto ask = reader.choice("ask", {"faster", "cheaper", "fits"})) document.ask = asks[*ask];
@@ -101,15 +101,15 @@ void for_each_case(const Document& document, Diagnostics& diagnostics,
   std::size_t index = 0;
   for (const Node& node : document.cases->sequence()) {
     if (!node.is_map()) {
-      diagnostics.error(node.position, fmt::format("case {} must be a map", ++index));
+      diagnostics.error(node.position, message("case {} must be a map", ++index));
       continue;
     }
     const std::string name = case_name(node, index++, diagnostics);
     const auto [first, is_new] = seen.emplace(name, node.position);
     if (!is_new) {
       diagnostics.error(node.find("name") != nullptr ? node.find("name")->position : node.position,
-                        fmt::format("a second case is called {}, the first is in line {}; rename one",
-                                    config::in_quotes(name), first->second.line));
+                        message("a second case is called {}, the first is in line {}; rename one",
+                                config::in_quotes(name), first->second.line));
     }
     visit(document.base != nullptr ? merge(*document.base, node) : node, name);
   }

@@ -1,7 +1,5 @@
 #include "sim/scenario/flag_values.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -56,9 +54,8 @@ bool is_key(const std::string& text) {
 std::optional<Node> overlay_of(const FlagValue& given, Diagnostics& diagnostics) {
   const std::vector<std::string> keys = split_outside_brackets(given.path, '.');
   if (keys.size() > kDeepestPath || !std::all_of(keys.begin(), keys.end(), is_key)) {
-    diagnostics.error(
-        position_of_flag("command line"),
-        fmt::format("{} is no path of a scenario; for instance plan.zero", config::in_quotes(given.path)));
+    diagnostics.error(position_of_flag("command line"),
+                      message("{} is no path of a scenario; for instance plan.zero", config::in_quotes(given.path)));
     return std::nullopt;
   }
   Node overlay = config::empty_map(position_of_flag(given.flag));

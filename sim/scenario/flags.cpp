@@ -81,9 +81,9 @@ void name_cases(std::vector<Node>& cases, const std::vector<std::string>& labels
 
 // What nothing can be assumed for.
 bool describes_a_run(const Node& node, Diagnostics& diagnostics) {
-  const auto missing = [&](const char* what) { diagnostics.error(position_of_flag("command line"), what); };
-  if (node.find("model") == nullptr) missing("--model is missing; for instance --model llama-2-7b");
-  if (machine_of(node).empty()) missing("--gpu or --node is missing; for instance --gpu a100-80g --gpus 8");
+  const auto missing = [&](const Message& what) { diagnostics.error(position_of_flag("command line"), what); };
+  if (node.find("model") == nullptr) missing(message("--model is missing; for instance --model llama-2-7b"));
+  if (machine_of(node).empty()) missing(message("--gpu or --node is missing; for instance --gpu a100-80g --gpus 8"));
   return node.find("model") != nullptr && !machine_of(node).empty();
 }
 
@@ -116,7 +116,7 @@ std::optional<Node> with_flags(const Node* document, const std::vector<FlagValue
   for (const auto& variants : varied) count = std::min(count * variants.size(), kMostVariedCases + 1);
   if (!varied.empty() && count > kMostVariedCases) {
     diagnostics.error(position_of_flag("--vary"),
-                      fmt::format("that makes more than {} cases; vary fewer values", kMostVariedCases));
+                      message("that makes more than {} cases; vary fewer values", kMostVariedCases));
     return std::nullopt;
   }
   for (Node& one : cases) one = merge(one, *overlay);

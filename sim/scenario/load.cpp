@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <array>
 
 #include "sim/config/reader.h"
@@ -15,8 +13,8 @@ using config::Node;
 
 void append_all_but_notes(const Diagnostics& said, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {
-    if (d.severity == Severity::error) diagnostics.error(d.position, d.message.english());
-    if (d.severity == Severity::unsupported) diagnostics.unsupported(d.position, d.message.english());
+    if (d.severity == Severity::error) diagnostics.error(d.position, d.message);
+    if (d.severity == Severity::unsupported) diagnostics.unsupported(d.position, d.message);
     if (d.severity == Severity::warning) diagnostics.warning(d.position, d.message);
   }
 }
@@ -39,7 +37,7 @@ Measured read_measured(const Node& node, Diagnostics& diagnostics) {
   reader.finish();
   const bool says_something = reader.has("step_time_s") || reader.has("memory_gb_per_gpu") || reader.has("oom");
   if (node.is_map() && !says_something) {
-    diagnostics.error(node.position, "measured needs step_time_s, memory_gb_per_gpu or oom");
+    diagnostics.error(node.position, message("measured needs step_time_s, memory_gb_per_gpu or oom"));
   }
   return measured;
 }
@@ -50,7 +48,7 @@ MeasuredCase read_measurement(const Node& node, const std::string& name, Diagnos
   result.name = name;
   const Node* measured = node.find("measured");
   if (measured == nullptr || measured->is_null()) {
-    diagnostics.error(node.position, "measured is missing: this case says nothing to compare with");
+    diagnostics.error(node.position, message("measured is missing: this case says nothing to compare with"));
   } else {
     result.measured = read_measured(*measured, diagnostics);
   }

@@ -1,7 +1,5 @@
 #include "sim/scenario/offer_list.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -83,8 +81,8 @@ class Shelf {
     into.exchange.insert(into.exchange.end(), file.exchange.begin(), file.exchange.end());
     if (found) return;
     diagnostics_.error(asked_at,
-                       fmt::format("there is no offer {} in {}{}", config::in_quotes(name),
-                                   shelved->prefix.substr(0, shelved->prefix.size() - 1), did_you_mean(name, known)));
+                       message("there is no offer {} in {}{}", config::in_quotes(name),
+                               shelved->prefix.substr(0, shelved->prefix.size() - 1), did_you_mean(name, known)));
   }
 
   const OfferPlaces& places_;
@@ -108,7 +106,8 @@ OfferFile gather(const Node* node, const OfferPlaces& places, Diagnostics& diagn
     } else if (item.is_map()) {
       read_map(item, all);
     } else {
-      diagnostics.error(item.position, "a name such as idc10000 or idc10000/t4, a path or a map should stand here");
+      diagnostics.error(item.position,
+                        message("a name such as idc10000 or idc10000/t4, a path or a map should stand here"));
     }
   }
   return all;

@@ -1,7 +1,5 @@
 #include "sim/scenario/offers.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -32,8 +30,8 @@ Quote read_quote(MapReader& reader, const Quote& defaults) {
 }
 
 void check_quote(MapReader& reader, const Quote& quote) {
-  if (quote.date.empty()) reader.error("date", "date is missing; prices move, say of when this one is");
-  if (quote.source.empty()) reader.error("source", "source is missing; say where the price was read");
+  if (quote.date.empty()) reader.error("date", message("date is missing; prices move, say of when this one is"));
+  if (quote.source.empty()) reader.error("source", message("source is missing; say where the price was read"));
 }
 
 std::optional<Band> read_band(MapReader& reader, std::string_view key, config::Range range) {
@@ -41,7 +39,7 @@ std::optional<Band> read_band(MapReader& reader, std::string_view key, config::R
   if (!amounts) return std::nullopt;
   if (amounts->size() == 1) return Band(amounts->front());
   if (amounts->size() == 2 && amounts->front() <= amounts->back()) return Band(amounts->front(), amounts->back());
-  reader.error(key, fmt::format("{} must be an amount or [LOW, HIGH]", key));
+  reader.error(key, message("{} must be an amount or [LOW, HIGH]", key));
   return std::nullopt;
 }
 
@@ -54,7 +52,7 @@ std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
   std::vector<AddOn> all;
   if (node == nullptr || node->is_null()) return all;
   if (!node->is_map()) {
-    diagnostics.error(node->position, "add_ons must be a map of names, each with an amount");
+    diagnostics.error(node->position, message("add_ons must be a map of names, each with an amount"));
     return all;
   }
   for (const Node::Entry& entry : node->map()) {
@@ -64,13 +62,13 @@ std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
     const auto amount = read_band(reader, "amount", {-kHighestPrice, kHighestPrice});
     if (!amount && !reader.has("amount")) {
       reader.error("amount",
-                   fmt::format("add_ons.{}.amount is missing; in the currency and period of the price", entry.key));
+                   message("add_ons.{}.amount is missing; in the currency and period of the price", entry.key));
     }
     add_on.amount = amount.value_or(Band{});
     if (const Node* machine = reader.node("machine"); machine != nullptr && machine->is_map()) {
       add_on.machine = *machine;
     } else if (machine != nullptr && !machine->is_null()) {
-      reader.error("machine", fmt::format("add_ons.{}.machine must be a map of what it changes", entry.key));
+      reader.error("machine", message("add_ons.{}.machine must be a map of what it changes", entry.key));
     }
     add_on.network = read_line(reader);
     reader.finish();
@@ -82,18 +80,20 @@ std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
 Node read_machine(MapReader& reader, Diagnostics& diagnostics) {
   const Node* machine = reader.node("machine");
   if (machine == nullptr || !machine->is_map() || machine->map().empty()) {
-    reader.error("machine", "machine is missing; a map such as {gpu: a100-pcie-40gb, gpus: 1} or {node: dgx-a100-80g}");
+    reader.error(
+        "machine",
+        message("machine is missing; a map such as {{gpu: a100-pcie-40gb, gpus: 1}} or {{node: dgx-a100-80g}}"));
     return {};
   }
   for (const char* counted : {"nodes", "gpus_per_node"}) {
     if (const Node* written = machine->find(counted)) {
-      diagnostics.error(written->position, fmt::format("machine.{} cannot be said: an offer is of one machine; write "
-                                                       "gpus for its GPUs",
-                                                       counted));
+      diagnostics.error(written->position, message("machine.{} cannot be said: an offer is of one machine; write "
+                                                   "gpus for its GPUs",
+                                                   counted));
     }
   }
   if (machine->find("node") == nullptr && machine->find("gpus") == nullptr) {
-    reader.error("machine", "machine.gpus is missing: how many GPUs the price is for");
+    reader.error("machine", message("machine.gpus is missing: how many GPUs the price is for"));
   }
   return *machine;
 }
@@ -101,7 +101,7 @@ Node read_machine(MapReader& reader, Diagnostics& diagnostics) {
 std::optional<Price> read_offer_price(MapReader& reader, const std::string& currency, Diagnostics& diagnostics) {
   const Node* node = reader.node("price");
   if (node == nullptr || node->is_null()) {
-    reader.error("price", "price is missing; for instance 2800CNY/month or {per_hour: 1.99, currency: USD}");
+    reader.error("price", message("price is missing; for instance 2800CNY/month or {{per_hour: 1.99, currency: USD}}"));
     return std::nullopt;
   }
   std::optional<Price> price = read_price(*node, diagnostics, {.amount = {}, .currency = currency});
@@ -110,7 +110,7 @@ std::optional<Price> read_offer_price(MapReader& reader, const std::string& curr
   // Machines by the month or year are let for whole ones.
   if (!says) price->whole_periods = price->per != Price::Per::hour;
   if (price->currency.empty()) {
-    diagnostics.error(node->position, "the price has no currency; write one with it or for the whole file");
+    diagnostics.error(node->position, message("the price has no currency; write one with it or for the whole file"));
     return std::nullopt;
   }
   return price;
@@ -121,7 +121,7 @@ template <class Read>
 void for_each_of(const Node* list, const char* what, Diagnostics& diagnostics, const Read& read) {
   if (list == nullptr || list->is_null()) return;
   if (!list->is_sequence() || list->sequence().size() > kMostOffers) {
-    diagnostics.error(list->position, fmt::format("{} must be a list of at most {} maps", what, kMostOffers));
+    diagnostics.error(list->position, message("{} must be a list of at most {} maps", what, kMostOffers));
     return;
   }
   for (const Node& item : list->sequence()) read(item);
@@ -132,8 +132,8 @@ void check_names(const std::vector<Offer>& offers, Diagnostics& diagnostics) {
   for (const Offer& offer : offers) {
     const auto [first, is_new] = seen.emplace(offer.name, offer.position);
     if (is_new) continue;
-    diagnostics.error(offer.position, fmt::format("a second offer is called {}, the first is in line {}; rename one",
-                                                  config::in_quotes(offer.name), first->second.line));
+    diagnostics.error(offer.position, message("a second offer is called {}, the first is in line {}; rename one",
+                                              config::in_quotes(offer.name), first->second.line));
   }
 }
 
@@ -203,10 +203,10 @@ std::optional<Purchase> read_purchase(const Node& node, const std::string& prefi
   }
   purchase.gpus = static_cast<int>(reader.integer("gpus", {1, 1e6}).value_or(1));
   const auto cost = read_band(reader, "cost", {0, kHighestPrice});
-  if (!cost && !reader.has("cost")) reader.error("cost", "purchase.cost is missing; an amount or [LOW, HIGH]");
+  if (!cost && !reader.has("cost")) reader.error("cost", message("purchase.cost is missing; an amount or [LOW, HIGH]"));
   purchase.cost = cost.value_or(Band{});
   purchase.currency = reader.text("currency").value_or(currency);
-  if (purchase.currency.empty()) reader.error("currency", "purchase.currency is missing");
+  if (purchase.currency.empty()) reader.error("currency", message("purchase.currency is missing"));
   purchase.watts = reader.number("power", Unit::watts, {0, 1e9});
   purchase.quote = read_quote(reader, defaults);
   check_quote(reader, purchase.quote);
@@ -234,7 +234,7 @@ std::optional<OfferFile> read_offers(const Node& root, const std::string& prefix
   reader.finish();
   check_names(file.offers, diagnostics);
   if (root.is_map() && !reader.has("offers") && !reader.has("purchases")) {
-    diagnostics.error(root.position, "there are neither offers nor purchases in this file");
+    diagnostics.error(root.position, message("there are neither offers nor purchases in this file"));
   }
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return file;

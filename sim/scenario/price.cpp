@@ -1,7 +1,5 @@
 #include "sim/scenario/price.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -53,11 +51,11 @@ std::optional<Price> parse_price(const Node& node, Diagnostics& diagnostics, Pri
   const std::string period = text.substr(std::min(slash + 1, text.size()));
   const auto per =
       std::find_if(kPeriods.begin(), kPeriods.end(), [&](const NamedPeriod& p) { return p.name == period; });
-  std::string why_not;
+  Message why_not;
   const std::optional<double> amount = config::parse_number(text.substr(0, letters), config::Unit::count, why_not);
   if (!amount || *amount < 0 || *amount > kHighestPrice || per == kPeriods.end()) {
     diagnostics.error(node.position,
-                      fmt::format("price {} is not of the form 2800CNY/month or 9.5USD/hour", config::in_quotes(text)));
+                      message("price {} is not of the form 2800CNY/month or 9.5USD/hour", config::in_quotes(text)));
     return std::nullopt;
   }
   price.amount = *amount;
@@ -71,29 +69,29 @@ std::optional<Band> read_amount(MapReader& reader, std::string_view key) {
   if (!amounts) return std::nullopt;
   if (amounts->size() == 1) return Band(amounts->front());
   if (amounts->size() == 2 && amounts->front() <= amounts->back()) return Band(amounts->front(), amounts->back());
-  reader.error(key, fmt::format("price.{} must be an amount or [LOW, HIGH]", key));
+  reader.error(key, message("price.{} must be an amount or [LOW, HIGH]", key));
   return std::nullopt;
 }
 
 void read_terms(const Node* node, Price& price, Diagnostics& diagnostics) {
   if (node == nullptr || node->is_null()) return;
   if (!node->is_map()) {
-    diagnostics.error(node->position, "price.terms must be a map such as {quarter: 0.95, year: 0.8}");
+    diagnostics.error(node->position, message("price.terms must be a map such as {{quarter: 0.95, year: 0.8}}"));
     return;
   }
   for (const Node::Entry& entry : node->map()) {
     const std::optional<double> hours = parse_term(entry.key);
-    std::string why_not;
+    Message why_not;
     const std::optional<double> factor = entry.value.is_scalar()
                                              ? config::parse_number(entry.value.scalar(), config::Unit::count, why_not)
                                              : std::nullopt;
     if (!hours) {
-      diagnostics.error(entry.key_position, fmt::format("price.terms: {} is no term; right would be month, quarter, "
-                                                        "year, 6 months or 30d",
-                                                        config::in_quotes(entry.key)));
+      diagnostics.error(entry.key_position, message("price.terms: {} is no term; right would be month, quarter, "
+                                                    "year, 6 months or 30d",
+                                                    config::in_quotes(entry.key)));
     } else if (!factor || *factor <= 0 || *factor > 1) {
-      diagnostics.error(entry.value.position, fmt::format("price.terms: the factor of {} must be above 0 and at most 1",
-                                                          config::in_quotes(entry.key)));
+      diagnostics.error(entry.value.position, message("price.terms: the factor of {} must be above 0 and at most 1",
+                                                      config::in_quotes(entry.key)));
     } else {
       price.terms.push_back({*hours, *factor});
     }
@@ -136,7 +134,7 @@ std::optional<double> parse_term(std::string_view text) {
   std::string_view word = text.substr(letters), figure = text.substr(0, letters);
   if (word.size() > 1 && word.ends_with('s')) word.remove_suffix(1);
   const auto span = std::find_if(kSpans.begin(), kSpans.end(), [&](const NamedSpan& s) { return s.name == word; });
-  std::string why_not;
+  Message why_not;
   std::optional<double> hours;
   if (span == kSpans.end()) {
     hours = config::parse_number(text, config::Unit::seconds, why_not);
@@ -170,18 +168,18 @@ std::optional<Price> read_price(const Node& node, Diagnostics& diagnostics, cons
   if (const auto term = reader.text("minimum_term")) {
     const std::optional<double> hours = parse_term(*term);
     if (!hours) {
-      reader.error("minimum_term", fmt::format("price.minimum_term: {} is no term; right would be month, quarter, "
-                                               "year, 6 months or 30d",
-                                               config::in_quotes(*term)));
+      reader.error("minimum_term", message("price.minimum_term: {} is no term; right would be month, quarter, "
+                                           "year, 6 months or 30d",
+                                           config::in_quotes(*term)));
     }
     price.minimum_hours = hours.value_or(0.0);
   }
   read_terms(reader.node("terms"), price, diagnostics);
   reader.finish();
   if (understood > 1) {
-    diagnostics.error(node.position, "price has more than one of per_hour, per_month and per_year; write one");
+    diagnostics.error(node.position, message("price has more than one of per_hour, per_month and per_year; write one"));
   } else if (written == 0 && (node.is_map() || node.is_null())) {
-    diagnostics.error(node.position, "price needs per_hour, per_month or per_year, for the whole machine");
+    diagnostics.error(node.position, message("price needs per_hour, per_month or per_year, for the whole machine"));
   }
   if (diagnostics.error_count() > errors_before || understood != 1) return std::nullopt;
   return price;

@@ -31,7 +31,7 @@ Node cluster_of(const Node& machine, int machines) {
     set_key(cluster, "nodes", number(machines, machine.position));
   } else if (machines > 1) {
     const Node one = *gpus;
-    std::string why_not;  // is said when the machine is read
+    Message why_not;  // is said when the machine is read
     const auto count =
         one.is_scalar() ? config::parse_number(one.scalar(), config::Unit::count, why_not) : std::nullopt;
     set_key(cluster, "gpus_per_node", one);
@@ -142,9 +142,9 @@ class Lister {
 
 void repeat(const Diagnostic& d, Diagnostics& diagnostics) {
   if (d.severity == Severity::unsupported) {
-    diagnostics.unsupported(d.position, d.message.english());
+    diagnostics.unsupported(d.position, d.message);
   } else {
-    diagnostics.error(d.position, d.message.english());
+    diagnostics.error(d.position, d.message);
   }
 }
 
@@ -156,8 +156,8 @@ void list_candidates(RentQuestion& question, const Node& base, const RentSizes& 
   for (std::size_t offer = 0; offer < question.offers.size(); ++offer) {
     lister.list(offer, sizes);
     if (question.cases.size() > kMostCases) {
-      diagnostics.error(
-          position, fmt::format("more than {} machines to try; name fewer offers or a smaller max_gpus", kMostCases));
+      diagnostics.error(position,
+                        message("more than {} machines to try; name fewer offers or a smaller max_gpus", kMostCases));
       return;
     }
   }
@@ -166,10 +166,10 @@ void list_candidates(RentQuestion& question, const Node& base, const RentSizes& 
   for (const Diagnostic& fault : lister.faults()) repeat(fault, diagnostics);
   if (!diagnostics.has_errors()) {
     diagnostics.error(position, question.candidates.empty()
-                                    ? "there is no offer to choose from"
-                                    : fmt::format("no offer can be compared: {} is {}",
-                                                  question.offers[question.candidates.front().offer].name,
-                                                  question.candidates.front().why_not.english()));
+                                    ? message("there is no offer to choose from")
+                                    : message("no offer can be compared: {} is {}",
+                                              question.offers[question.candidates.front().offer].name,
+                                              question.candidates.front().why_not));
   }
 }
 

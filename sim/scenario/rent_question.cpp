@@ -65,29 +65,29 @@ void read_budget(const std::string& text, const SourcePosition& position, RentQu
                  Diagnostics& diagnostics) {
   const std::size_t letters = text.find_last_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") + 1;
   const std::string currency = text.substr(letters);
-  std::string why_not;
+  Message why_not;
   const auto amount = config::parse_number(text.substr(0, letters), Unit::count, why_not);
   if (!amount || *amount < 0 || *amount > kMostMoney) {
-    diagnostics.error(position, fmt::format("budget {} is not of the form 2000CNY", config::in_quotes(text)));
+    diagnostics.error(position, message("budget {} is not of the form 2000CNY", config::in_quotes(text)));
     return;
   }
   question.budget = *amount;
   if (currency.empty()) return;
   if (!question.currency.empty() && question.currency != currency) {
-    diagnostics.error(position, fmt::format("the budget is in {} and the answer in {}; write one currency", currency,
-                                            question.currency));
+    diagnostics.error(
+        position, message("the budget is in {} and the answer in {}; write one currency", currency, question.currency));
   }
   question.currency = currency;
 }
 
 void read_deadline(const std::string& text, const SourcePosition& position, RentQuestion& question,
                    Diagnostics& diagnostics) {
-  std::string why_not;
+  Message why_not;
   const auto seconds = config::parse_number(text, Unit::seconds, why_not);
   if (seconds && *seconds > 0 && *seconds <= kDurations.max) {
     question.deadline_hours = *seconds / 3600.0;
   } else {
-    diagnostics.error(position, fmt::format("deadline {} is not of the form 3d12h or 40h", config::in_quotes(text)));
+    diagnostics.error(position, message("deadline {} is not of the form 3d12h or 40h", config::in_quotes(text)));
   }
 }
 
@@ -98,9 +98,9 @@ void settle_currency(const SourcePosition& position, RentQuestion& question, Dia
   if (!question.currency.empty() || currencies.empty()) return;
   question.currency = *currencies.begin();
   if (currencies.size() > 1) {
-    diagnostics.error(position, fmt::format("the offers are in {}; write rent.currency or a budget such as 2000{}, and "
-                                            "rates in rent.exchange to compare them",
-                                            fmt::join(currencies, " and "), question.currency));
+    diagnostics.error(position, message("the offers are in {}; write rent.currency or a budget such as 2000{}, and "
+                                        "rates in rent.exchange to compare them",
+                                        fmt::join(currencies, " and "), question.currency));
   }
 }
 
@@ -109,7 +109,7 @@ std::vector<int> read_counts(MapReader& reader) {
   for (const double value :
        reader.number_list("machines", Unit::count, {1, kMostRentedGpus}).value_or(std::vector<double>{})) {
     counts.push_back(static_cast<int>(value));
-    if (counts.back() != value) reader.error("machines", "rent.machines must be whole numbers");
+    if (counts.back() != value) reader.error("machines", message("rent.machines must be whole numbers"));
   }
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
@@ -123,8 +123,7 @@ void check_add_ons(const std::vector<std::string>& wanted, const RentQuestion& q
   }
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    reader.error("with",
-                 fmt::format("no offer has the add-on {}{}", config::in_quotes(name), did_you_mean(name, known)));
+    reader.error("with", message("no offer has the add-on {}{}", config::in_quotes(name), did_you_mean(name, known)));
   }
 }
 
@@ -132,8 +131,7 @@ void check_network(const RentQuestion& question, MapReader& reader) {
   if (question.overhead.dataset.value + question.overhead.result.value == 0 || question.overhead.network) return;
   for (const Offer& offer : question.offers) {
     if (offer.network) continue;
-    reader.error("overhead",
-                 fmt::format("overhead.network is missing: {} does not say how fast its line is", offer.name));
+    reader.error("overhead", message("overhead.network is missing: {} does not say how fast its line is", offer.name));
     return;
   }
 }
@@ -198,16 +196,17 @@ std::optional<RentQuestion> read_rent_question(const Node& root, const std::stri
   const Node *base = reader.node("base"), *rent = reader.node("rent");
   reader.finish();
   if (base == nullptr || !base->is_map()) {
-    said.error(root.position, "base is missing: a map of the model, how it is trained, and what is fixed of the plan");
+    said.error(root.position,
+               message("base is missing: a map of the model, how it is trained, and what is fixed of the plan"));
   } else if (const Node* cluster = base->find("cluster")) {
-    said.error(cluster->position, "base cannot have a cluster: the machines come from the offers");
+    said.error(cluster->position, message("base cannot have a cluster: the machines come from the offers"));
   }
   const Node nothing{root.position, Node::Map{}};
   if (!said.has_errors()) {
     read_rent(rent == nullptr ? nothing : *rent, *base, {data, folder}, overrides, question, said);
   }
   if (!said.has_errors() && question.cases.front().train.tokens <= 0) {
-    said.error(base->position, "how much is to be trained? write train.tokens, or train.samples and epochs");
+    said.error(base->position, message("how much is to be trained? write train.tokens, or train.samples and epochs"));
   }
   diagnostics.append(said);
   if (said.has_errors()) return std::nullopt;

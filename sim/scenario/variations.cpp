@@ -37,8 +37,8 @@ std::optional<std::string> path_of(const std::string& name, const std::string& f
     if (!field.flag.empty()) known.emplace_back(field.flag.substr(2));
   }
   diagnostics.error(position_of_flag(flag),
-                    fmt::format("there is no field {}{}; known are {}, and paths such as cluster.host.cores",
-                                config::in_quotes(name), did_you_mean(name, known), fmt::join(known, ", ")));
+                    message("there is no field {}{}; known are {}, and paths such as cluster.host.cores",
+                            config::in_quotes(name), did_you_mean(name, known), fmt::join(known, ", ")));
   return std::nullopt;
 }
 
@@ -48,9 +48,8 @@ std::vector<Variant> read_variation(const Variation& text, Diagnostics& diagnost
   const std::string flag = "--vary";
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    diagnostics.error(
-        position_of_flag(flag),
-        fmt::format("{} is not of the form zero=1,2,3 or gpu=a100-40g:8,a100-80g:4", config::in_quotes(text)));
+    diagnostics.error(position_of_flag(flag), message("{} is not of the form zero=1,2,3 or gpu=a100-40g:8,a100-80g:4",
+                                                      config::in_quotes(text)));
     return {};
   }
   const std::string name = text.substr(0, equals);
@@ -61,8 +60,8 @@ std::vector<Variant> read_variation(const Variation& text, Diagnostics& diagnost
   for (const std::string& value : split_outside_brackets(text.substr(equals + 1), ',')) {
     if (value.empty() || std::find(seen.begin(), seen.end(), value) != seen.end()) {
       diagnostics.error(position_of_flag(flag),
-                        fmt::format("{} has {} value; write each once, between commas", config::in_quotes(text),
-                                    value.empty() ? "an empty" : "twice the same"));
+                        message("{} has {} value; write each once, between commas", config::in_quotes(text),
+                                value.empty() ? message("an empty") : message("twice the same")));
       return {};
     }
     seen.push_back(value);

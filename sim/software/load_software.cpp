@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -163,7 +161,7 @@ std::vector<Variant> read_variants(MapReader& reader, Diagnostics& diagnostics) 
   const Node* list = reader.node("variants");
   if (list == nullptr || list->is_null()) return variants;
   if (!list->is_sequence()) {
-    reader.error("variants", "variants must be a list of {mentions: TEXT, profile: NAME}");
+    reader.error("variants", message("variants must be a list of {{mentions: TEXT, profile: NAME}}"));
     return variants;
   }
   for (const Node& item : list->sequence()) {
@@ -232,7 +230,7 @@ std::vector<config::Catalogue::Found> line_of_inheritance(const config::Catalogu
     if (!found) return {};
     const bool seen = std::any_of(line.begin(), line.end(), [&](const auto& f) { return f.name == found->name; });
     if (seen) {
-      diagnostics.error(position, fmt::format("software profile '{}' inherits from itself", found->name));
+      diagnostics.error(position, message("software profile '{}' inherits from itself", found->name));
       return {};
     }
     line.push_back(std::move(*found));

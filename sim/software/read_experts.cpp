@@ -60,7 +60,7 @@ void read_expert_habits(config::MapReader& profile, Software& software, Diagnost
   const config::Node* list = profile.node("expert_variants");
   if (list == nullptr || list->is_null()) return;
   if (!list->is_sequence()) {
-    profile.error("expert_variants", "expert_variants must be a list of {mentions: TEXT, experts: {...}}");
+    profile.error("expert_variants", message("expert_variants must be a list of {{mentions: TEXT, experts: {{...}}}}"));
     return;
   }
   software.expert_variants.clear();

@@ -29,7 +29,7 @@ void read_map(const config::Node& node, Software::Offers& offers, Diagnostics& d
       if (stage.size() == 1 && stage[0] >= '0' && stage[0] <= '3') {
         offers.zero[static_cast<std::size_t>(stage[0] - '0')] = true;
       } else {
-        map.error("zero", "offers.zero is a list of stages from 0 to 3, for instance [0, 1]");
+        map.error("zero", message("offers.zero is a list of stages from 0 to 3, for instance [0, 1]"));
       }
     }
   }
@@ -45,7 +45,7 @@ void read_offers(config::MapReader& profile, Software& software, Diagnostics& di
   const config::Node* list = profile.node("offer_variants");
   if (list == nullptr || list->is_null()) return;
   if (!list->is_sequence()) {
-    profile.error("offer_variants", "offer_variants must be a list of {mentions: TEXT, offers: {...}}");
+    profile.error("offer_variants", message("offer_variants must be a list of {{mentions: TEXT, offers: {{...}}}}"));
     return;
   }
   for (const config::Node& item : list->sequence()) {

@@ -224,14 +224,15 @@ void write(std::span<const CaseReport> cases, const Options& options, const Sink
   writer.finish();
 }
 
-std::string ranks_shown(std::span<const CaseReport> cases) {
-  std::string text;
+Message ranks_shown(std::span<const CaseReport> cases) {
+  std::vector<Message> shown;
   for (const CaseReport& report : cases) {
     if (report.step.simulated_ranks == report.step.total_ranks) continue;
-    text += fmt::format("{}{} of {} ranks{}", text.empty() ? "" : ", ", report.step.simulated_ranks,
-                        report.step.total_ranks, cases.size() > 1 ? " of " + report.name : "");
+    shown.push_back(message("{} of {} ranks{}", report.step.simulated_ranks, report.step.total_ranks,
+                            cases.size() > 1 ? message(" of {}", report.name) : Message()));
   }
-  return text.empty() ? "" : "the trace shows " + text + "; each stands for ranks that cannot differ from it";
+  if (shown.empty()) return {};
+  return message("the trace shows {}; each stands for ranks that cannot differ from it", joined(shown, message(", ")));
 }
 
 }  // namespace foretrain::trace

@@ -19,6 +19,6 @@ struct Options {
 void write(std::span<const CaseReport> cases, const Options& options, const Sink& sink);
 
 // "16 of 1,024 ranks are shown; ..." of each case that stands for more than it simulates; empty if none does.
-std::string ranks_shown(std::span<const CaseReport> cases);
+Message ranks_shown(std::span<const CaseReport> cases);
 
 }  // namespace foretrain::trace

@@ -17,7 +17,7 @@ namespace {
 // A value of the base unit as one writes it in the field's own.
 std::string written(const Field& field, double value) {
   if (field.kind == Field::Kind::integer) return fmt::format("{:.0f}", value);
-  std::string ignored;
+  Message ignored;
   return fmt::format("{}", value / config::parse_number("1", field.unit, ignored).value());
 }
 

@@ -11,19 +11,19 @@ using testing::parsed;
 using testing::shown;
 
 double value_of(std::string_view text, Unit unit) {
-  std::string why_not;
+  Message why_not;
   const std::optional<double> value = parse_number(text, unit, why_not);
   CAPTURE(text);
-  CHECK(why_not == "");
+  CHECK(why_not.empty());
   REQUIRE(value.has_value());
   return *value;
 }
 
 std::string refusal_of(std::string_view text, Unit unit) {
-  std::string why_not;
+  Message why_not;
   CAPTURE(text);
   CHECK_FALSE(parse_number(text, unit, why_not).has_value());
-  return why_not;
+  return why_not.english();
 }
 
 TEST_CASE("units") {

@@ -129,7 +129,7 @@ TEST_CASE("positions of keys and of what is absent") {
   CHECK(reader.position().line == 2);
   CHECK(reader.position_of("a").column == 4);
   CHECK(reader.position_of("b").column == 1);
-  reader.error("a", "is one");
+  reader.error("a", message("is one"));
   reader.finish();
   CHECK(shown(diagnostics) == "t.yaml:2:4: error: is one\nt.yaml:2:1: error: unknown key 'a'");
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -10,10 +11,12 @@
 #include <sstream>
 
 #include "sim/claims/claims.h"
+#include "sim/config/reader.h"
 #include "sim/config/tree.h"
 #include "sim/lessons/lesson.h"
 #include "sim/report/describe.h"
 #include "sim/report/terminal.h"
+#include "sim/scenario/fields.h"
 #include "tests/support/files.h"
 #include "tests/support/text.h"
 
@@ -26,8 +29,9 @@ const std::string kSources = FORETRAIN_SOURCE_DIR;
 
 Words chinese() {
   Diagnostics diagnostics;
-  const auto words =
-      Words::load({kSources + "/configs/text/zh.yaml", kSources + "/configs/text/lessons-zh.yaml"}, diagnostics);
+  const std::string texts = kSources + "/configs/text/";
+  const auto words = Words::load(
+      {texts + "zh.yaml", texts + "errors-zh.yaml", texts + "help-zh.yaml", texts + "lessons-zh.yaml"}, diagnostics);
   for (const Diagnostic& d : diagnostics.all()) MESSAGE(to_string(d));
   REQUIRE(words);
   return *words;
@@ -39,9 +43,42 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// The patterns that the code says: the literals that open message( and words(.
+// The catalogues of what the code says.
+std::string catalogue_of_code() {
+  std::string all;
+  for (const char* part : {"zh.yaml", "errors-zh.yaml", "help-zh.yaml"})
+    all += read(kSources + "/configs/text/" + part);
+  return all;
+}
+
+bool is_translated(const std::string& pattern) {
+  static const std::string kCatalogue = catalogue_of_code();
+  return kCatalogue.find("\n\"" + pattern + "\": ") != std::string::npos;
+}
+
+// Patterns that the code makes of names: kinds of things in catalogues, nouns of units, fields with a flag.
+std::set<std::string> patterns_of_names() {
+  std::set<std::string> patterns;
+  for (const std::string kind :
+       {"model", "GPU", "node", "fabric", "software profile", "offer file", "file of achieved rates"}) {
+    patterns.insert({kind, "{} " + kind, "{} " + kind + (kind.ends_with('s') ? "" : "s")});
+  }
+  for (const auto unit : {config::Unit::count, config::Unit::bytes, config::Unit::gigabytes, config::Unit::bytes_rate,
+                          config::Unit::network_rate, config::Unit::teraflops, config::Unit::seconds,
+                          config::Unit::microseconds, config::Unit::milliseconds, config::Unit::watts}) {
+    Message why_not;
+    CHECK_FALSE(config::parse_number("x", unit, why_not));
+    patterns.insert(why_not.arguments().at(1).pattern());
+  }
+  for (const Field& field : scenario_fields()) {
+    if (!field.flag.empty()) patterns.emplace(field.meaning);
+  }
+  return patterns;
+}
+
+// The patterns that the code says: the literals that open message( and words(, or words_(.
 std::set<std::string> patterns_in_code() {
-  const std::regex call(R"re(\b(?:message|words)\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
+  const std::regex call(R"re(\b(?:message|words_?)\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
       literal(R"re("((?:[^"\\]|\\.)*)")re");
   std::set<std::string> patterns;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources + "/sim")) {
@@ -75,26 +112,53 @@ Words of(const std::string& yaml) {
 TEST_CASE("everything that is said has a Chinese translation") {
   const std::set<std::string> patterns = patterns_in_code();
   REQUIRE(patterns.size() > 100);
-  const std::string catalogue = read(kSources + "/configs/text/zh.yaml");
-  for (const std::string& pattern : patterns) {
-    CHECK_MESSAGE(catalogue.find("\n\"" + pattern + "\": ") != std::string::npos, "no translation of: " << pattern);
+  for (const std::string& pattern : patterns) CHECK_MESSAGE(is_translated(pattern), "no translation of: " << pattern);
+  for (const std::string& pattern : patterns_of_names()) {
+    CHECK_MESSAGE(is_translated(pattern), "no translation of: " << pattern);
   }
   CHECK(chinese()("step time") == "步时");
 }
 
-TEST_CASE("names that tables show have a Chinese translation") {
-  const std::string catalogue = read(kSources + "/configs/text/zh.yaml");
-  const auto is_translated = [&](std::string name) {
-    std::replace(name.begin(), name.end(), '_', ' ');
-    CHECK_MESSAGE(catalogue.find("\n\"" + name + "\": ") != std::string::npos, "no translation of: " << name);
-  };
-  for (const auto& [name, bytes] : MemoryParts{}.named()) is_translated(name);
-  for (const auto& [name, bytes] : HostMemoryParts{}.named()) is_translated(name);
-  for (const ClaimVerdict verdict : kClaimVerdicts) is_translated(to_string(verdict));
-  for (const auto confidence : {ErrorBar::Confidence::low, ErrorBar::Confidence::medium, ErrorBar::Confidence::high}) {
-    is_translated(report::name_of(confidence));
+TEST_CASE("no translation of an error or of help is left over") {
+  std::set<std::string> said = patterns_in_code();
+  said.merge(patterns_of_names());
+  for (const int number :
+       {EACCES, EFBIG, EIO, EISDIR, ENAMETOOLONG, ENFILE, EMFILE, ENOENT, ENOSPC, ENOTDIR, EPIPE, EROFS}) {
+    said.insert(system_error(number).pattern());
   }
-  for (const char* kind : {"models", "gpus", "nodes", "fabrics", "software", "offers"}) is_translated(kind);
+  const std::regex entry(R"re(\n"((?:[^"\\]|\\.)+)": )re");
+  for (const char* part : {"errors-zh.yaml", "help-zh.yaml"}) {
+    const std::string catalogue = read(kSources + "/configs/text/" + part);
+    for (std::sregex_iterator at(catalogue.begin(), catalogue.end(), entry), end; at != end; ++at) {
+      CHECK_MESSAGE(said.contains((*at)[1]), "nobody says: " << std::string((*at)[1]));
+    }
+  }
+}
+
+TEST_CASE("a diagnostic is said in the language of the words, at the same place") {
+  Diagnostics diagnostics;
+  const auto file = std::make_shared<const std::string>("plan.yaml");
+  diagnostics.error({file, 14, 9}, message("tp={} does not divide heads={}; legal: {}", 3, 32, "1, 2"));
+  diagnostics.unsupported({file, 0, 0}, message("plan.zeropp with plan.pp above 1 (legal: pp=1)"));
+  diagnostics.error({}, message("unknown {} {}{}", quoted_words("model"), "'7c'", did_you_mean("7c", {"7b"})));
+  const auto in_chinese = [&](std::size_t i) { return chinese()(as_message(diagnostics.all()[i])); };
+  CHECK(in_chinese(0) == "plan.yaml:14:9: 错误：tp=3 不能整除 heads=32；可用：1, 2");
+  CHECK(in_chinese(1) == "plan.yaml: 错误：尚未模拟 plan.pp 大于 1 时的 plan.zeropp（可用：pp=1）；请去掉");
+  CHECK(in_chinese(2) == "错误：没有模型：'7c'；是否想写 '7b'？");
+}
+
+TEST_CASE("names that tables show have a Chinese translation") {
+  const auto check = [&](std::string name) {
+    std::replace(name.begin(), name.end(), '_', ' ');
+    CHECK_MESSAGE(is_translated(name), "no translation of: " << name);
+  };
+  for (const auto& [name, bytes] : MemoryParts{}.named()) check(name);
+  for (const auto& [name, bytes] : HostMemoryParts{}.named()) check(name);
+  for (const ClaimVerdict verdict : kClaimVerdicts) check(to_string(verdict));
+  for (const auto confidence : {ErrorBar::Confidence::low, ErrorBar::Confidence::medium, ErrorBar::Confidence::high}) {
+    check(report::name_of(confidence));
+  }
+  for (const char* kind : {"models", "gpus", "nodes", "fabrics", "software", "offers"}) check(kind);
 }
 
 TEST_CASE("everything that lessons say has a Chinese translation, and no translation is left over") {

@@ -140,7 +140,7 @@ TEST_CASE("numbers have exactly the bounds of the table") {
   for (const Field& field : scenario_fields()) {
     if (field.kind != Kind::integer && field.kind != Kind::number) continue;
     CAPTURE(field.path);
-    std::string why_not;
+    Message why_not;
     const double scale = field.kind == Kind::integer ? 1.0 : config::parse_number("1", field.unit, why_not).value();
     const auto is_refused = [&](double value) {
       const std::string text =

@@ -262,7 +262,7 @@ TEST_CASE("names tell stages, layers and what ranks stand for") {
   CHECK(slices.contains("forward embedding, layers 0..1 micro-batch 0"));
   CHECK(slices.contains("backward layers 2..3 micro-batch 7"));
   CHECK(slices.contains("forward layers 6..7, head micro-batch 7"));
-  CHECK(trace::ranks_shown({&report, 1}) ==
+  CHECK(trace::ranks_shown({&report, 1}).english() ==
         "the trace shows 4 of 8 ranks; each stands for ranks that cannot differ from it");
 }
 
