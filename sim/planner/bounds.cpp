@@ -1,6 +1,7 @@
 #include "sim/planner/bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/planner/bound_durations.h"
@@ -29,26 +30,14 @@ bool two_ways(const Plan& plan) {
 }  // namespace
 
 PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants)
-    : case_(std::move(subject)), cluster_(cluster), constants_(constants) {
+    : case_(std::move(subject)), cluster_(cluster), constants_(constants), groups_(cluster) {
   std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
   for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
   if (case_.train.clip_gradients && everyone.size() > 1) {
-    const GroupShape all = shape_of(cluster, everyone);
+    const GroupShape& all = groups_.shape(everyone);
     norm_ = to_time(collective_cost(Collective::all_reduce, {8.0}, all, cluster, constants).latency);
   }
   straggler_share_ = case_.software.jitter_per_doubling * std::log2(cluster.gpu_count());
-}
-
-// Groups that lie alike in their nodes are alike, unless a link or GPU of some node is another.
-const GroupShape& PlanBounds::shape_of_ranks(const std::vector<int>& ranks) {
-  std::vector<int> key = ranks;
-  if (case_.cluster.overrides.empty() && case_.cluster.odd_gpus.empty()) {
-    const int first_node = ranks.front() / case_.cluster.gpus_per_node * case_.cluster.gpus_per_node;
-    for (int& rank : key) rank -= first_node;
-  }
-  const auto known = shapes_by_ranks_.find(key);
-  if (known != shapes_by_ranks_.end()) return known->second;
-  return shapes_by_ranks_.emplace(std::move(key), shape_of(cluster_, ranks)).first->second;
 }
 
 const GroupShape& PlanBounds::shape(Purpose purpose, int stage) {
@@ -74,13 +63,14 @@ const GroupShape& PlanBounds::shape(Purpose purpose, int stage) {
       ranks = std::move(replicas);
     }
   }
-  return *shapes_.emplace(key, &shape_of_ranks(ranks)).first->second;
+  return *shapes_.emplace(key, &groups_.shape(ranks)).first->second;
 }
 
 const GroupShape& PlanBounds::send_shape(int from, int to) {
   const auto [known, inserted] = sends_.try_emplace({from, to});
   if (inserted) {
-    known->second = &shape_of_ranks({rank_of(case_.plan, {0, 0, from, 0}), rank_of(case_.plan, {0, 0, to, 0})});
+    const std::array ends = {rank_of(case_.plan, {0, 0, from, 0}), rank_of(case_.plan, {0, 0, to, 0})};
+    known->second = &groups_.shape(ends);
   }
   return *known->second;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/analysis/case_report.h"
+#include "sim/cost/placed_groups.h"
 #include "sim/workload/layer_cost.h"
 
 namespace foretrain {
@@ -64,7 +65,6 @@ class PlanBounds {
   void enter(const Plan& plan);
   void enter_placement();
   void enter_costs();
-  const GroupShape& shape_of_ranks(const std::vector<int>& ranks);
   const GroupShape& shape(Purpose purpose, int stage);
   const GroupShape& send_shape(int from, int to);
   Time send_time(int from, int to);
@@ -83,9 +83,9 @@ class PlanBounds {
   Case case_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
+  PlacedGroups groups_;
   Time norm_;
   double straggler_share_;
-  std::map<std::vector<int>, GroupShape> shapes_by_ranks_;
 
   // Kept from plan to plan, each with what it depends on.
   std::optional<Plan> placed_;  // the ranks lie as in this plan

@@ -15,7 +15,7 @@ bool fits_on_host(const Case& c, const Step& step) {
 
 }  // namespace
 
-Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) const {
+Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) {
   if (too_long(plan)) return {};
   Case chosen = case_;
   chosen.open_plan.reset();
@@ -23,7 +23,7 @@ Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) const {
   Trial trial;
   try {
     const Step step =
-        build_step(chosen, cluster_, environment_.collectives, {Communicators::Folding::symmetric, environment_.hosts});
+        build_step(chosen, cluster_, environment_.collectives, {.communicators = communicators_.of(chosen)});
     for (const StagePeak& peak : memory_peaks(chosen, step)) {
       trial.missing = std::max(trial.missing, peak.needed - peak.capacity);
     }

@@ -76,7 +76,7 @@ class Communicators {
   // allow.
   CollectiveCost host_cost(Purpose purpose, double amount) const;
   // How long a tiny all-reduce over every GPU of the job takes.
-  Seconds job_wide_latency() const;
+  Seconds job_wide_latency() const { return job_wide_latency_; }
 
   struct FoldedLink {
     LinkKind kind = LinkKind::nvlink;
@@ -101,6 +101,7 @@ class Communicators {
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
   HostWork host_work_;
+  Seconds job_wide_latency_;
   Classes classes_;
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;

@@ -41,7 +41,10 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
                          const StepOptions& options)
     : case_(subject),
       cluster_(cluster),
-      communicators_(subject, cluster, constants, options.folding, options.hosts),
+      shared_communicators_(options.communicators ? options.communicators
+                                                  : std::make_shared<const Communicators>(
+                                                        subject, cluster, constants, options.folding, options.hosts)),
+      communicators_(*shared_communicators_),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
       with_pieces_(options.with_pieces) {
