@@ -81,10 +81,10 @@ Command import_command(CLI::App& program) {
       *program.add_subcommand("import", "make a scenario of another tool's configuration or command line");
   const auto options = std::make_shared<ImportOptions>();
   parser
-      .add_option(
-          "SOURCE", options->words,
-          "DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer or of LLaMA-Factory; or after -- a command "
-          "that launches Megatron or the Trainer")
+      .add_option("SOURCE", options->words,
+                  "DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer, LLaMA-Factory, axolotl or "
+                  "GPT-NeoX; or after -- a command "
+                  "that launches Megatron or the Trainer")
       ->required();
   parser.add_flag("-q,--quiet", options->quiet, "no warnings");
   add_field_flags(parser, options->source);
