@@ -33,14 +33,19 @@ std::vector<LinkLoad> PlacedGroups::loads(std::span<const int> gpus, Algorithm a
   return moved(known->second, node);
 }
 
-PlacedGroups::Exchange PlacedGroups::exchange(std::span<const int> gpus, const TokenExchange& tokens) {
-  const auto [first, node] = place(gpus);
-  const auto [known, inserted] = exchanges_.try_emplace({tokens.two_level, tokens.experts, tokens.top_k, first});
+const PlacedGroups::Exchange& PlacedGroups::exchange_there(const std::vector<int>& gpus, const TokenExchange& tokens) {
+  const auto [known, inserted] = exchanges_.try_emplace({tokens.two_level, tokens.experts, tokens.top_k, gpus});
   Exchange& made = known->second;
   if (inserted) {
-    made.loads = exchange_loads(cluster_, first, tokens);
-    made.shape = with_exchange(shape(first), cluster_, made.loads);
+    made.loads = exchange_loads(cluster_, gpus, tokens);
+    made.shape = with_exchange(shape(gpus), cluster_, made.loads);
   }
+  return made;
+}
+
+PlacedGroups::Exchange PlacedGroups::exchange(std::span<const int> gpus, const TokenExchange& tokens) {
+  const auto [first, node] = place(gpus);
+  const Exchange& made = exchange_there(first, tokens);
   return {made.shape, moved(made.loads, node)};
 }
 

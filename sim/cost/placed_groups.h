@@ -23,6 +23,9 @@ class PlacedGroups {
     std::vector<LinkLoad> loads;
   };
   Exchange exchange(std::span<const int> gpus, const TokenExchange& tokens);
+  const GroupShape& exchange_shape(std::span<const int> gpus, const TokenExchange& tokens) {
+    return exchange_there(place(gpus).gpus, tokens).shape;
+  }
 
  private:
   // The group moved to the first nodes, where that is the same.
@@ -31,6 +34,7 @@ class PlacedGroups {
     int node = 0;  // that it was moved from
   };
   Place place(std::span<const int> gpus) const;
+  const Exchange& exchange_there(const std::vector<int>& gpus, const TokenExchange& tokens);
   std::vector<LinkLoad> moved(std::vector<LinkLoad> loads, int nodes) const;
 
   const Cluster& cluster_;

@@ -90,13 +90,6 @@ void add_data_groups(Job& job, const Case& c, int tp, int stage) {
   if (c.plan.zeropp.any()) add_shard_groups(job, {Purpose::local, Purpose::across}, c.plan.zeropp.group, stage, ranks);
 }
 
-// How the tokens of the case travel to their experts.
-TokenExchange exchange_of(const Case& c) {
-  return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
-          .experts = static_cast<int>(c.model.experts),
-          .top_k = static_cast<int>(c.model.top_k)};
-}
-
 void add_exchange_group(Job& job, Purpose purpose, const TokenExchange& tokens, int stage, std::vector<int> ranks) {
   if (ranks.size() < 2) return;
   auto [shape, loads] = job.placed.exchange(ranks, tokens);
@@ -227,6 +220,12 @@ const char* to_string(Purpose purpose) {
       "expert", "expert tensor", "expert data", "expert shard", "expert replica", "forward",   "backward",
       "tie",    "mirror",        "to host",     "from host",    "host work",      "nvme read", "nvme write"};
   return names[static_cast<std::size_t>(purpose)];
+}
+
+TokenExchange exchange_of(const Case& c) {
+  return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
+          .experts = static_cast<int>(c.model.experts),
+          .top_k = static_cast<int>(c.model.top_k)};
 }
 
 Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,

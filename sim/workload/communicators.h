@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/cost/exchange.h"
 #include "sim/scenario/scenario.h"
 #include "sim/symmetry/classes.h"
 #include "sim/workload/host_work.h"
@@ -50,6 +51,9 @@ struct Communicator {
   };
   std::vector<LinkUse> uses;
 };
+
+// How the tokens of the case travel to their experts.
+TokenExchange exchange_of(const Case& subject);
 
 // All communication of a job, folded: one rank, one communicator and one link stand for all that cannot differ.
 class Communicators {

@@ -245,9 +245,11 @@ void StepBuilder::issue_stage(int stage) {
   issue_parameter_gathers_before_forward();
   const Window window = data_traffic_window(order);
 
+  Span span;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool beside_data_traffic = window.contains(i);
-    Span span{PerRank(ranks_.size()), PerRank(ranks_.size())};
+    span.first.assign(ranks_.size(), {});
+    span.last.assign(ranks_.size(), {});
     if (!beside_data_traffic && contraction_is_exact() && !offload_needs_blocks(order[i])) {
       issue_contracted(order[i], span);
     } else {
