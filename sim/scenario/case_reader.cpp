@@ -102,9 +102,9 @@ std::int64_t batch_of_a_search(const Case& c) {
 void leave_open(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
   if (result.train.global_batch == 0) {
     result.train.global_batch = batch_of_a_search(result);
-    diagnostics.note(request.position,
-                     message("train.global_batch is taken as {}: {} sequences on each GPU, for all plans alike",
-                             result.train.global_batch, result.train.global_batch / result.cluster.gpus));
+    diagnostics.warning(request.position,
+                        message("train.global_batch is taken as {}: {} sequences on each GPU, for all plans alike",
+                                result.train.global_batch, result.train.global_batch / result.cluster.gpus));
   }
   result.open_plan = request;
 }
