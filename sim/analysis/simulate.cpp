@@ -82,9 +82,7 @@ bool masters_leave(const CaseReport& report) {
 
 void add_warnings(CaseReport& report) {
   const StagePeak& fullest = report.memory[report.fullest];
-  // Measured runs slow down by 1.2 to 2.2 when the allocator works at the limit (study of whole steps).
-  constexpr double kTight = 0.93;
-  if (report.fits && fullest.needed.value > kTight * report.capacity.value) {
+  if (report.fits && fullest.needed.value > kTightMemory * report.capacity.value) {
     report.warnings.push_back(
         message("memory is within {} % of capacity: the allocator may free and allocate every step, which "
                 "measured runs pay with 1.2 to 2.2 times the step time",

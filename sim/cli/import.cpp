@@ -84,9 +84,8 @@ Command import_command(CLI::App& program, const CommonOptions& common) {
   const auto options = starting_from<ImportOptions>(common);
   parser
       .add_option("SOURCE", options->given,
-                  words("DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer or of LLaMA-Factory; or after "
-                        "-- a command "
-                        "that launches Megatron or the Trainer"))
+                  words("DeepSpeed JSON, YAML of accelerate, of the Hugging Face Trainer, LLaMA-Factory, axolotl or "
+                        "GPT-NeoX; or after -- a command that launches Megatron or the Trainer"))
       ->required();
   parser.add_flag("-q,--quiet", options->quiet, words("no warnings"));
   add_field_flags(parser, words, options->source);

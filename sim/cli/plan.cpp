@@ -134,6 +134,7 @@ int plan(const PlanOptions& options) {
     PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};
     search.progress = [&](const SearchProgress& at) { show_progress(line, at, options.words); };
     search.with_elasticity = !options.json.empty() || !options.html.empty();
+    if (!options.max_memory.empty()) search.memory_share = 1.0;
     search.own = question.own ? &*question.own : nullptr;
     if (auto answer = find_plans(question.subject, environment, search, refused)) answers.push_back(std::move(*answer));
   }

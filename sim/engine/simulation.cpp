@@ -54,11 +54,14 @@ class Run {
     queue_.reserve(most_at_once());
   }
 
-  std::variant<Schedule, Deadlock> run() {
+  std::variant<Schedule, Deadlock, Late> run() {
     for (std::size_t task = 0; task < waiting_.size(); ++task) {
       if (waiting_[task] == 0) queue_.push(Time::zero(), {EventKind::start, TaskId(task)});
     }
-    while (!queue_.empty() || !completions_.empty()) run_instant();
+    while (!queue_.empty() || !completions_.empty()) {
+      if (std::min(queue_.next_time(), completions_.next_time()) > options_.until) return Late{};
+      run_instant();
+    }
     if (finished_ < graph_.task_count()) return Deadlock{find_wait_cycle(successors_, waiting_)};
     schedule_.makespan = queue_.now();
     return std::move(schedule_);
@@ -235,7 +238,7 @@ class Run {
 
 }  // namespace
 
-std::variant<Schedule, Deadlock> simulate(const TaskGraph& graph, const Options& options) {
+std::variant<Schedule, Deadlock, Late> simulate(const TaskGraph& graph, const Options& options) {
   return Run(graph, options).run();
 }
 

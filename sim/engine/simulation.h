@@ -39,10 +39,15 @@ struct ActiveTask {
   double rate = 0.0;  // work units per second
 };
 
+// The simulation was given up at Options::until.
+struct Late {};
+
 struct Options {
   // Called at every instant with an event, after rates were solved, with all tasks in their work phase in order of
   // id; tests check the fair-share certificate here.
-  std::function<void(Time now, std::span<const ActiveTask>)> observer;
+  std::function<void(Time now, std::span<const ActiveTask>)> observer = {};
+  // Of something that happens later nothing more is wanted: the answer is Late then.
+  Time until = Time::max();
 };
 
 // Runs the graph. Deterministic: the result depends on what the tasks are, not on the order in which equal-time
@@ -51,6 +56,6 @@ struct Options {
 // Time: a latency is exact; a work phase ends at the first whole picosecond at which the work is done, at least one
 // after it began. Work whose rate never changes lasts its work / rate, rounded once, whenever it starts.
 // Throws std::overflow_error if the simulated time would pass 2^62 ps (53 days).
-std::variant<Schedule, Deadlock> simulate(const TaskGraph& graph, const Options& options = {});
+std::variant<Schedule, Deadlock, Late> simulate(const TaskGraph& graph, const Options& options = {});
 
 }  // namespace foretrain::engine

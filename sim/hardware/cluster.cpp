@@ -121,6 +121,14 @@ Link Cluster::link(LinkId id) const {
   return link;
 }
 
+LinkId Cluster::further(LinkId id, int nodes) const {
+  const std::size_t per_node = node_->links().size();
+  const bool of_fabric = id.index() >= per_node * static_cast<std::size_t>(node_count());
+  const auto moved =
+      static_cast<std::ptrdiff_t>(id.index()) + nodes * static_cast<std::ptrdiff_t>(of_fabric ? 2 : per_node);
+  return LinkId(static_cast<std::size_t>(moved));
+}
+
 std::string Cluster::link_name(LinkId id) const {
   const Link named = link(id);
   const std::size_t per_node = node_->links().size(), nodes = static_cast<std::size_t>(node_count());

@@ -70,6 +70,10 @@ class Cluster {
   std::size_t link_count() const;
   Link link(LinkId id) const;
   std::string link_name(LinkId id) const;  // "node 3: gpu 2 -> nvswitch 0 (nvlink)"
+  // Whether every node has the same GPUs and the same links at the same rates; and then the link that is to a node so
+  // many further what `id` is to its own.
+  bool nodes_alike() const { return odd_nodes_.empty() && slowed_.empty(); }
+  LinkId further(LinkId id, int nodes) const;
 
   // The way of a copy from one GPU to another, no link twice. Empty if they are the same. Between nodes it is spread
   // evenly over the NICs of each end.

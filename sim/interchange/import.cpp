@@ -78,6 +78,7 @@ void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
     put("GPUs of all nodes", "cluster.gpus", *per_node * nodes.value_or(1));
     if (nodes.value_or(1) > 1) put("GPUs of a node", "cluster.gpus_per_node", *per_node);
   }
+  if (const auto stages = whole_at(imported, "import.stages")) put("pipe_parallel_size", "plan.pp", *stages);
   const auto gpus = whole_at(imported, "cluster.gpus"), micro = whole_at(imported, "plan.micro_batch");
   const std::int64_t in_a_replica = at("plan.tp") * at("plan.pp") * at("plan.cp");
   const bool divides = gpus && *gpus % in_a_replica == 0;
@@ -121,6 +122,51 @@ void prefer_local_models(Imported& imported) {
   }
 }
 
+// GPT-NeoX takes "pipe-parallel-size" for "pipe_parallel_size"; no other tool has '-' in its keys.
+Node with_underscores(const Node& root) {
+  Node map = config::empty_map();
+  map.position = root.position;
+  for (const Node::Entry& entry : root.map()) {
+    std::string key = entry.key;
+    std::replace(key.begin(), key.end(), '-', '_');
+    config::set_entry(map, key, entry.value);
+  }
+  return map;
+}
+
+// A tool's configuration file: what tells it from others, its keys, and the profile of the framework that runs it.
+struct Format {
+  const char* name;
+  bool (*is_this)(const Node& root);
+  std::span<const ImportRule> (*rules)();
+  const char* (*profile)(const Node& root);
+};
+
+const char* trainer_profile(const Node& root) { return has(root, "deepspeed") ? "hf-deepspeed" : "hf-trainer"; }
+
+// The first that a file may be.
+const Format kFormats[] = {
+    {"GPT-NeoX configuration",
+     [](const Node& root) { return has(root, "pipe_parallel_size") || has(root, "model_parallel_size"); }, neox_rules,
+     [](const Node&) { return "gpt-neox"; }},
+    {"DeepSpeed configuration",
+     [](const Node& root) {
+       return has(root, "zero_optimization") || has(root, "train_micro_batch_size_per_gpu") ||
+              has(root, "train_batch_size");
+     },
+     deepspeed_rules, [](const Node&) { return "deepspeed"; }},
+    {"accelerate configuration",
+     [](const Node& root) { return has(root, "compute_environment") || has(root, "distributed_type"); },
+     accelerate_rules, [](const Node&) { return "hf-trainer"; }},
+    {"axolotl configuration", [](const Node& root) { return has(root, "base_model"); }, axolotl_rules, trainer_profile},
+    {"LLaMA-Factory configuration",
+     [](const Node& root) { return has(root, "finetuning_type") || has(root, "cutoff_len"); }, trainer_rules,
+     [](const Node&) { return "llama-factory"; }},
+    {"configuration of the Hugging Face Trainer",
+     [](const Node& root) { return has(root, "model_name_or_path") || has(root, "per_device_train_batch_size"); },
+     trainer_rules, trainer_profile},
+};
+
 // "--seq-length 4096", "--bf16", "--deepspeed=ds.json" as a map of keys with '_'.
 Node flags_of(const std::vector<std::string>& words) {
   Node map = config::empty_map();
@@ -142,29 +188,21 @@ Node flags_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::optional<Imported> import_file(const Node& root, const std::vector<Imported::Taken>& beside,
+std::optional<Imported> import_file(const Node& file, const std::vector<Imported::Taken>& beside,
                                     Diagnostics& diagnostics) {
-  Imported imported;
-  if (root.is_map() && (has(root, "zero_optimization") || has(root, "train_micro_batch_size_per_gpu") ||
-                        has(root, "train_batch_size"))) {
-    imported.format = "DeepSpeed configuration";
-    translate_map(root, deepspeed_rules(), imported);
-    name_framework("deepspeed", imported);
-  } else if (root.is_map() && (has(root, "compute_environment") || has(root, "distributed_type"))) {
-    imported.format = "accelerate configuration";
-    translate_map(root, accelerate_rules(), imported);
-    name_framework("hf-trainer", imported);
-  } else if (root.is_map() && (has(root, "model_name_or_path") || has(root, "per_device_train_batch_size"))) {
-    const bool factory = has(root, "finetuning_type") || has(root, "cutoff_len");
-    imported.format = factory ? "LLaMA-Factory configuration" : "configuration of the Hugging Face Trainer";
-    translate_map(root, trainer_rules(), imported);
-    name_framework(factory ? "llama-factory" : has(root, "deepspeed") ? "hf-deepspeed" : "hf-trainer", imported);
-  } else {
+  const Node root = file.is_map() ? with_underscores(file) : file;
+  const auto format = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                   [&](const Format& f) { return root.is_map() && f.is_this(root); });
+  if (format == std::end(kFormats)) {
     diagnostics.error(root.position,
                       message("this is no configuration that is known; known are DeepSpeed JSON, accelerate YAML, and "
-                              "YAML of the Hugging Face Trainer and LLaMA-Factory"));
+                              "YAML of the Hugging Face Trainer, LLaMA-Factory, axolotl and GPT-NeoX"));
     return std::nullopt;
   }
+  Imported imported;
+  imported.format = format->name;
+  translate_map(root, format->rules(), imported);
+  name_framework(format->profile(root), imported);
   prefer_local_models(imported);
   combine(beside, imported);
   return imported;

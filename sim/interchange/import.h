@@ -23,9 +23,9 @@ struct Imported {
   std::vector<Ignored> ignored;
 };
 
-// Reads a configuration of DeepSpeed (JSON), accelerate, or the Hugging Face Trainer and LLaMA-Factory (YAML), told
-// apart by their keys. `beside` are fields that the user says as well: they win, and
-// stand last in what was taken. An unknown kind of file is reported, and nullopt returned.
+// Reads a configuration of DeepSpeed (JSON), accelerate, or the Hugging Face Trainer, LLaMA-Factory, axolotl and
+// GPT-NeoX (YAML), told apart by their keys. `beside` are fields that the user says as well: they win, and stand last
+// in what was taken. An unknown kind of file is reported, and nullopt returned.
 std::optional<Imported> import_file(const config::Node& root, const std::vector<Imported::Taken>& beside,
                                     Diagnostics& diagnostics);
 

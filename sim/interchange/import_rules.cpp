@@ -1,5 +1,6 @@
 // Keys as in deepspeed.ai/docs/config-json, accelerate's commands/config/config_args.py, transformers'
-// TrainingArguments, LLaMA-Factory's hparams, Megatron-LM's training/arguments.py and torch.distributed.run.
+// TrainingArguments, LLaMA-Factory's hparams, axolotl's utils/schemas, GPT-NeoX's megatron/neox_arguments,
+// Megatron-LM's training/arguments.py and torch.distributed.run.
 #include "sim/interchange/import_rules.h"
 
 #include <initializer_list>
@@ -162,6 +163,71 @@ std::span<const ImportRule> accelerate_rules() {
 
 std::span<const ImportRule> trainer_rules() {
   static const Rules rules = trainer();
+  return rules;
+}
+
+std::span<const ImportRule> axolotl_rules() {
+  static const Rules rules =
+      joined({launcher(),
+              trainer(),
+              {
+                  {"base_model", "model"},
+                  {"sequence_len", "train.seq_len"},
+                  {"micro_batch_size", "plan.micro_batch"},
+                  {"optimizer", "train.optimizer", kOptimizers},
+                  {"flash_attention", "train.attention", when_true("flash2")},
+                  {"sdp_attention", "train.attention", when_true("flash2")},
+                  {"eager_attention", "train.attention", when_true("standard")},
+                  {"adapter", "train.peft.kind", {{"lora", "lora"}, {"qlora", "qlora"}}},
+                  {"load_in_8bit", "import.quantised", when_true("int8")},
+                  {"lora_target_linear", "train.peft.targets", when_true("all-linear")},
+                  {"tensor_parallel_size", "plan.tp"},
+                  {"context_parallel_size", "plan.cp"},
+                  {"sequence_parallel_degree", "plan.cp"},
+                  {"dp_shard_size", "plan.shard_group"},
+                  // The files that come with it, by their names.
+                  {"deepspeed",
+                   "plan.zero",
+                   {{"deepspeed_configs/zero1.json", "1"},
+                    {"deepspeed_configs/zero1_torch_compile.json", "1"},
+                    {"deepspeed_configs/zero2.json", "2"},
+                    {"deepspeed_configs/zero2_torch_compile.json", "2"},
+                    {"deepspeed_configs/zero3.json", "3"},
+                    {"deepspeed_configs/zero3_bf16.json", "3"}}},
+                  {"fsdp_config.fsdp_sharding_strategy",
+                   "plan.zero",
+                   {{"full_shard", "3"}, {"shard_grad_op", "2"}, {"no_shard", "0"}}},
+                  {"fsdp_config.reshard_after_forward", "plan.zero", {{"true", "3"}, {"false", "2"}}},
+                  {"fsdp_config.activation_checkpointing", "plan.recompute", when_true("full")},
+                  {"fsdp_config.fsdp_activation_checkpointing", "plan.recompute", when_true("full")},
+              }});
+  return rules;
+}
+
+std::span<const ImportRule> neox_rules() {
+  static const std::span<const ImportRule> of_deepspeed = deepspeed_rules();
+  static const Rules rules =
+      joined({launcher(),
+              Rules(of_deepspeed.begin(), of_deepspeed.end()),
+              {
+                  {"pipe_parallel_size", "import.stages"},  // 0: no pipeline
+                  {"model_parallel_size", "plan.tp"},
+                  {"num_layers", "model.layers"},
+                  {"hidden_size", "model.hidden"},
+                  {"intermediate_size", "model.ffn"},
+                  {"num_attention_heads", "model.heads"},
+                  {"num_kv_heads", "model.kv_heads"},
+                  {"max_position_embeddings", "model.max_positions"},
+                  {"no_weight_tying", "model.tied_embeddings", {{"true", "false"}, {"false", "true"}}},
+                  {"activation", "model.gated", {{"swiglu", "true"}, {"geglu", "true"}, {"gelu", ""}}},
+                  {"norm", "import.rms_norm", {{"rmsnorm", "true"}, {"layernorm", ""}}},
+                  {"seq_length", "train.seq_len"},
+                  {"precision",
+                   "train.precision",
+                   {{"bfloat16", "bf16"}, {"bf16", "bf16"}, {"fp16", "fp16"}, {"fp32", "fp32"}}},
+                  {"checkpoint_activations", "plan.recompute", {{"true", "full"}, {"false", "none"}}},
+                  {"sequence_parallel", "plan.sequence_parallel", when_true("true")},
+              }});
   return rules;
 }
 

@@ -19,6 +19,8 @@ struct ImportRule {
 std::span<const ImportRule> deepspeed_rules();
 std::span<const ImportRule> accelerate_rules();
 std::span<const ImportRule> trainer_rules();  // of the Hugging Face Trainer and LLaMA-Factory
+std::span<const ImportRule> axolotl_rules();
+std::span<const ImportRule> neox_rules();  // with '_' in keys
 std::span<const ImportRule> command_rules(bool megatron);
 
 }  // namespace foretrain

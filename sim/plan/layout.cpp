@@ -117,6 +117,26 @@ ExpertCoordinates expert_coordinates(const Plan& plan, int rank) {
   return e;
 }
 
+int rank_of_experts(const Plan& plan, ExpertCoordinates e) {
+  int within = 0, stride = 1;  // among the ranks of the stage
+  for (const std::string& dimension : plan.order) {
+    if (dimension == "tp") within += e.etp * stride, stride *= plan.etp;
+    if (dimension == "ep") within += e.ep * stride, stride *= plan.ep;
+    if (dimension == "dp") within += e.data * stride, stride *= plan.expert_data_ranks();
+  }
+  RankCoordinates c{.pp = e.pp};
+  for (const std::string& dimension : plan.order) {
+    auto deal = [&within](int& coordinate, int size) {
+      coordinate = within % size;
+      within /= size;
+    };
+    if (dimension == "tp") deal(c.tp, plan.tp);
+    if (dimension == "cp") deal(c.cp, plan.cp);
+    if (dimension == "dp") deal(c.dp, plan.dp);
+  }
+  return rank_of(plan, c);
+}
+
 int rank_of(const Plan& plan, RankCoordinates c) {
   int rank = 0, stride = 1;
   along_order(plan, c, [&](int coordinate, int size) {

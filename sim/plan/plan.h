@@ -272,5 +272,6 @@ struct ExpertCoordinates {
   bool operator==(const ExpertCoordinates&) const = default;
 };
 ExpertCoordinates expert_coordinates(const Plan& plan, int rank);
+int rank_of_experts(const Plan& plan, ExpertCoordinates e);
 
 }  // namespace foretrain

@@ -100,7 +100,7 @@ class Adviser {
     Diagnostics said;
     const auto found = find_plans(c, environment_, options_.search, said);
     if (found && !found->best.empty()) return answer_of(found->best.front().report, c);
-    if (size != nullptr && !found) size->why_not = first_error(said);
+    if (size != nullptr && !found) size->why_not = why_no_plan(said);
     if (size != nullptr && found && found->nearest_miss) size->missing = found->nearest_miss->missing;
     return std::nullopt;
   }

@@ -15,12 +15,6 @@ constexpr double kRounding = 1e-9;
 // Kept before they are forgotten: plans come sorted.
 constexpr std::size_t kMostCosts = 1000;
 
-bool places_alike(const Plan& a, const Plan& b) {
-  return a.tp == b.tp && a.pp == b.pp && a.vpp == b.vpp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep &&
-         a.etp == b.etp && a.order == b.order && a.schedule == b.schedule && a.layers == b.layers &&
-         a.ends_as_layers == b.ends_as_layers;
-}
-
 // Two ways through the pipeline at once: a pass may run as one with the next, and either end may begin.
 bool two_ways(const Plan& plan) {
   return plan.schedule == PipelineSchedule::dualpipe || plan.schedule == PipelineSchedule::dualpipe_v;
@@ -29,115 +23,20 @@ bool two_ways(const Plan& plan) {
 }  // namespace
 
 PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants)
-    : case_(std::move(subject)), cluster_(cluster), constants_(constants) {
+    : case_(std::move(subject)), cluster_(cluster), constants_(constants), groups_(cluster) {
   std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
   for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
   if (case_.train.clip_gradients && everyone.size() > 1) {
-    const GroupShape all = shape_of(cluster, everyone);
+    const GroupShape& all = groups_.shape(everyone);
     norm_ = to_time(collective_cost(Collective::all_reduce, {8.0}, all, cluster, constants).latency);
   }
   straggler_share_ = case_.software.jitter_per_doubling * std::log2(cluster.gpu_count());
 }
 
-// Groups that lie alike in their nodes are alike, unless a link or GPU of some node is another.
-const GroupShape& PlanBounds::shape_of_ranks(const std::vector<int>& ranks) {
-  std::vector<int> key = ranks;
-  if (case_.cluster.overrides.empty() && case_.cluster.odd_gpus.empty()) {
-    const int first_node = ranks.front() / case_.cluster.gpus_per_node * case_.cluster.gpus_per_node;
-    for (int& rank : key) rank -= first_node;
-  }
-  const auto known = shapes_by_ranks_.find(key);
-  if (known != shapes_by_ranks_.end()) return known->second;
-  return shapes_by_ranks_.emplace(std::move(key), shape_of(cluster_, ranks)).first->second;
-}
-
-const GroupShape& PlanBounds::shape(Purpose purpose, int stage) {
-  const Plan& plan = case_.plan;
-  const auto key = std::tuple(purpose, stage, plan.shard_ranks());
-  if (const auto known = shapes_.find(key); known != shapes_.end()) return *known->second;
-  std::vector<int> ranks;
-  if (purpose == Purpose::tensor) {
-    for (int tp = 0; tp < plan.tp; ++tp) ranks.push_back(rank_of(plan, {tp, 0, stage, 0}));
-  } else if (purpose == Purpose::context) {
-    for (int cp = 0; cp < plan.cp; ++cp) ranks.push_back(rank_of(plan, {0, 0, stage, cp}));
-  } else {
-    for (int dp = 0; dp < plan.dp; ++dp) {
-      for (int cp = 0; cp < plan.cp; ++cp) ranks.push_back(rank_of(plan, {0, dp, stage, cp}));
-    }
-    std::sort(ranks.begin(), ranks.end());
-    const auto group = static_cast<std::size_t>(plan.shard_ranks());
-    if (purpose == Purpose::shard) {
-      ranks.resize(group);
-    } else if (purpose == Purpose::replica) {
-      std::vector<int> replicas;
-      for (std::size_t i = 0; i < ranks.size(); i += group) replicas.push_back(ranks[i]);
-      ranks = std::move(replicas);
-    }
-  }
-  return *shapes_.emplace(key, &shape_of_ranks(ranks)).first->second;
-}
-
-const GroupShape& PlanBounds::send_shape(int from, int to) {
-  const auto [known, inserted] = sends_.try_emplace({from, to});
-  if (inserted) {
-    known->second = &shape_of_ranks({rank_of(case_.plan, {0, 0, from, 0}), rank_of(case_.plan, {0, 0, to, 0})});
-  }
-  return *known->second;
-}
-
-void PlanBounds::enter_placement() {
-  placed_ = case_.plan;
-  shapes_.clear();
-  sends_.clear();
-  moments_.clear();
-  layouts_.clear();
-}
-
-void PlanBounds::enter(const Plan& plan) {
-  const bool moved = !placed_ || !places_alike(*placed_, plan);
-  const bool other_layers = moved || placed_->recompute.mode != plan.recompute.mode ||
-                            placed_->recompute.blocks != plan.recompute.blocks || layouts_.empty();
-  case_.plan = plan;
-  if (moved) enter_placement();
-  placed_ = plan;
-  if (other_layers) {
-    layouts_ = stage_layouts(case_.model, plan, case_.software, case_.train.peft);
-    kinds_.clear();
-    kind_of_stage_.clear();
-    for (int stage = 0; stage < plan.pp; ++stage) {
-      StageKind kind;
-      for (const Chunk& chunk : layouts_[static_cast<std::size_t>(stage)].chunks) {
-        std::vector<Run>& runs = kind.chunks.emplace_back();
-        for (const Block& block : chunk.blocks) {
-          if (!runs.empty() && runs.back().block == block) {
-            ++runs.back().count;
-          } else {
-            runs.push_back({block, 1});
-          }
-        }
-      }
-      if (plan.tp > 1) kind.tensor = &shape(Purpose::tensor, stage);
-      if (plan.cp > 1) kind.context = &shape(Purpose::context, stage);
-      const auto alike = std::find_if(kinds_.begin(), kinds_.end(), [&kind](const StageKind& other) {
-        const auto same_runs = [](const std::vector<Run>& a, const std::vector<Run>& b) {
-          return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                            [](const Run& x, const Run& y) { return x.count == y.count && x.block == y.block; });
-        };
-        return other.tensor == kind.tensor && other.context == kind.context &&
-               std::equal(kind.chunks.begin(), kind.chunks.end(), other.chunks.begin(), other.chunks.end(), same_runs);
-      });
-      kind_of_stage_.push_back(static_cast<std::size_t>(alike - kinds_.begin()));
-      if (alike == kinds_.end()) kinds_.push_back(std::move(kind));
-    }
-  }
-}
-
 // A collective whose group is not known here counts as nothing.
 Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, const StageKind& kind) const {
-  const GroupShape* group = collective.purpose == Purpose::tensor    ? kind.tensor
-                            : collective.purpose == Purpose::context ? kind.context
-                                                                     : nullptr;
-  if (group == nullptr || collective.op == Collective::all_to_all) return Time::zero();
+  const GroupShape* group = kind.group(collective.purpose);
+  if (group == nullptr) return Time::zero();
   const CollectiveCost cost = collective_cost(collective.op, collective.bytes, *group, cluster_, constants_);
   double exposed = collective.exposed;
   if (collective.beside.value > 0) {
@@ -155,7 +54,7 @@ Time PlanBounds::block_time(const BlockPass& pass, const StageKind& kind) const 
     device += kernels + Time::from_seconds(kernels.seconds() * straggler_share_);
     if (step.collective) device += collective_time(*step.collective, kind);
   }
-  return pass.steps.empty() ? device : std::max(device, to_time(pass.host));
+  return pass.steps.empty() ? device : std::max(device, to_time(pass.host)) + to_time(pass.stall);
 }
 
 Time PlanBounds::chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) const {

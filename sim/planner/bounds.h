@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/analysis/case_report.h"
+#include "sim/cost/placed_groups.h"
 #include "sim/workload/layer_cost.h"
 
 namespace foretrain {
@@ -38,7 +39,10 @@ class PlanBounds {
   // Stages that hold the same and whose groups lie alike.
   struct StageKind {
     std::vector<std::vector<Run>> chunks;
-    const GroupShape *tensor = nullptr, *context = nullptr;
+    // Of its first rank; null where that is alone.
+    const GroupShape *tensor = nullptr, *context = nullptr, *expert = nullptr, *expert_tensor = nullptr;
+
+    const GroupShape* group(Purpose purpose) const;
   };
   struct PassTimes {
     Time first_forward, first_backward;  // of the first chunk
@@ -64,8 +68,9 @@ class PlanBounds {
   void enter(const Plan& plan);
   void enter_placement();
   void enter_costs();
-  const GroupShape& shape_of_ranks(const std::vector<int>& ranks);
   const GroupShape& shape(Purpose purpose, int stage);
+  std::vector<int> expert_group(Purpose purpose, int stage) const;
+  StageKind kind_of(int stage);
   const GroupShape& send_shape(int from, int to);
   Time send_time(int from, int to);
   Time collective_time(const LayerStep::GroupCollective& collective, const StageKind& kind) const;
@@ -75,6 +80,25 @@ class PlanBounds {
   Time gather_time(const StageKind& kind) const;
   Time sends_of(int stage);
   CollectiveCost data_cost(Purpose purpose, int stage, Collective op, Bytes bytes);
+  // Collectives on idle links, and the time that kernels beside them lose to them.
+  struct Traffic {
+    Time time, taken;
+    Traffic& operator+=(const Traffic& other) {
+      time += other.time;
+      taken += other.taken;
+      return *this;
+    }
+    Traffic operator*(std::int64_t times) const;
+  };
+  struct Reductions {
+    Traffic all;
+    Time last;
+  };
+  Traffic traffic(Purpose purpose, int stage, Collective op, Bytes bytes);
+  Traffic reduction(int stage, double parameters);
+  Reductions reductions(int stage);
+  Traffic shard_gathers(int stage);
+  Time updated_gathers(int stage);
   DataTimes data_times(int stage);
   std::vector<Moment> full_moments(int stage, std::int64_t micro_batches) const;
   double boundary_bytes() const;
@@ -83,9 +107,9 @@ class PlanBounds {
   Case case_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
+  PlacedGroups groups_;
   Time norm_;
   double straggler_share_;
-  std::map<std::vector<int>, GroupShape> shapes_by_ranks_;
 
   // Kept from plan to plan, each with what it depends on.
   std::optional<Plan> placed_;  // the ranks lie as in this plan

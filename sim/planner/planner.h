@@ -38,6 +38,7 @@ struct NearestMiss {
 struct Standing {
   RankedPlan plan;
   std::int64_t faster = 0;  // plans of the space that fit and take less time
+  bool at_least = false;    // there are so many that they were not counted to the end
 };
 
 // What the search took, for people: by the clock, so not the same twice.
@@ -50,6 +51,7 @@ struct PlanAnswer {
   std::vector<RankedPlan> best;  // fastest first; equals in the order of PlanChoice
   std::optional<Standing> own;   // if PlannerOptions::own was given
   std::optional<NearestMiss> nearest_miss;
+  double memory_share = 1.0;  // of a GPU's memory that plans could need
   SearchCounts counts;
   SearchSeconds seconds;
   bool complete = true;  // false if the search was stopped: a faster plan may exist
@@ -70,7 +72,10 @@ struct PlannerOptions {
   // Called now and then, by one thread at a time.
   std::function<void(const SearchProgress&)> progress = {};
   bool with_elasticity = false;  // of the best plans
-  // The same case with a plan: every plan that could be faster is simulated, so that its rank is exact.
+  // Of a GPU's memory that a plan may need. Where none does with less, up to all of it.
+  double memory_share = kTightMemory;
+  // The same case with a plan: every plan that could be faster is simulated, so that its rank is exact, unless hundreds
+  // are.
   const Case* own = nullptr;
 };
 

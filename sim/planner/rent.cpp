@@ -10,6 +10,7 @@
 
 #include "sim/cost/kernel.h"
 #include "sim/model/operators.h"
+#include "sim/planner/why_not.h"
 
 namespace foretrain {
 namespace {
@@ -34,16 +35,6 @@ double parameters_trained(const Case& c) {
 Bytes checkpoint_bytes(const Case& c) {
   const Software::StateBytes bytes = state_bytes(c.software, c.train, 0);
   return Bytes{parameters_trained(c) * (bytes.weights + bytes.optimizer)};
-}
-
-Message first_errors(const Diagnostics& said) {
-  Message first = message("no plan is legal");
-  for (const Diagnostic& d : said.all()) {
-    // The first says that no plan is legal, the second why.
-    if (d.severity == Severity::error || d.severity == Severity::unsupported) first = d.message;
-    if (first != said.all().front().message) break;
-  }
-  return first;
 }
 
 // What became of the search on one machine.
@@ -199,25 +190,14 @@ class Renting {
     return {std::move(report), offloads, {}};
   }
 
-  // The best plan on the GPUs alone; where none fits, with states in host memory.
   Found search(const Case& subject) const {
-    if (subject.open_plan->offload) return search_as_asked(subject);
-    Case on_gpus = subject;
-    on_gpus.open_plan->offload = PlanRequest::OffloadRequest{};
-    const Found found = search_as_asked(on_gpus);
-    if (found.report) return found;
-    const Found offloaded = search_as_asked(subject);
-    return offloaded.report ? offloaded : found;
-  }
-
-  Found search_as_asked(const Case& subject) const {
     Diagnostics said;
     PlannerOptions how;
     how.top = 1;
     how.threads = options_.threads;
     how.stop = options_.stop;
     const auto answer = find_plans(subject, environment_, how, said);
-    if (!answer) return {{}, false, first_errors(said)};
+    if (!answer) return {{}, false, why_no_plan(said)};
     if (!answer->best.empty()) return found_plan(answer->best.front().report);
     if (!answer->nearest_miss) return {{}, false, message("no plan fits, or none can be simulated")};
     return {{},

@@ -31,7 +31,7 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
     best.top = 1;
     const auto answer = find_plans(c, environment, best, said);
     if (!answer) {
-      point.why_not = first_error(said);
+      point.why_not = why_no_plan(said);
     } else if (answer->best.empty()) {
       point.why_not = message("no plan fits");
     } else {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -18,6 +19,9 @@ namespace {
 constexpr std::size_t kWave = 16;
 // Plans that do not fit and are simulated to find the nearest.
 constexpr std::size_t kMostMisses = 48;
+// Faster plans than the one that is compared with are counted up to so many: beyond, the plan is not a good one, and
+// the exact number takes minutes.
+constexpr std::int64_t kMostCounted = 512;
 
 struct Candidate {
   PlanChoice choice;
@@ -54,8 +58,9 @@ class Stopwatch {
 
 class Search {
  public:
-  Search(const Case& subject, const Environment& environment, const PlannerOptions& options)
-      : case_(as_simulated(subject, environment)),
+  Search(const Case& subject, const Environment& environment, const PlannerOptions& options, double memory_share)
+      : memory_share_(memory_share),
+        case_(with_memory(as_simulated(subject, environment), memory_share)),
         environment_(environment),
         options_(options),
         space_(case_),
@@ -66,6 +71,7 @@ class Search {
   PlanAnswer answer(const Case& subject) {
     PlanAnswer answer;
     answer.subject = subject;
+    answer.memory_share = memory_share_;
     if (options_.own != nullptr) {
       answer.own.emplace().plan.report = full_report(*options_.own);
       to_beat_ = answer.own->plan.report.step_time;
@@ -90,12 +96,18 @@ class Search {
     for (RankedPlan& ranked : answer.best) compare(ranked, answer.best.front());
     if (answer.own) {
       answer.own->faster = faster_;
+      answer.own->at_least = !counts_faster();
       if (!answer.best.empty()) compare(answer.own->plan, answer.best.front());
     }
     return answer;
   }
 
  private:
+  static Case with_memory(Case c, double share) {
+    c.cluster.gpu.memory *= share;
+    return c;
+  }
+
   CaseReport full_report(const Case& chosen) const {
     return simulate_case(chosen, environment_, {.with_advice = false, .with_elasticity = options_.with_elasticity});
   }
@@ -146,10 +158,15 @@ class Search {
     });
   }
 
-  // Whether a plan with such a bound may be among the best, or faster than the plan that is compared with.
-  bool worth_simulating(const Candidate& candidate) const {
-    return found_.size() < options_.top || candidate.bound <= found_.back().step_time || candidate.bound < to_beat_;
+  bool counts_faster() const { return faster_ < kMostCounted; }
+
+  // The longest step that is of interest: of a plan that may be among the best, or faster than the one that is compared
+  // with.
+  Time of_interest() const {
+    if (found_.size() < options_.top) return Time::max();
+    return counts_faster() ? std::max(found_.back().step_time, to_beat_) : found_.back().step_time;
   }
+  bool worth_simulating(const Candidate& candidate) const { return candidate.bound <= of_interest(); }
 
   // At least a few, so that there is a best so far.
   void simulate_promising() {
@@ -157,8 +174,9 @@ class Search {
     while (next < promising_.size() && worth_simulating(promising_[next]) && !(stopped() && next > 0)) {
       const std::size_t count = std::min(kWave, promising_.size() - next);
       std::vector<Trial> trials(count);
+      const Time until = of_interest();
       parallel_for(count, options_.threads, [&](std::size_t i) {
-        trials[i] = trials_.simulate(*space_.plan_of(promising_[next + i].choice), false);
+        trials[i] = trials_.simulate(*space_.plan_of(promising_[next + i].choice), false, until);
       });
       for (std::size_t i = 0; i < count; ++i) take(promising_[next + i], trials[i]);
       std::sort(found_.begin(), found_.end(), faster);
@@ -174,6 +192,7 @@ class Search {
 
   void take(const Candidate& candidate, const Trial& trial) {
     ++counts_.simulated;
+    if (trial.too_slow) return;
     if (trial.fits()) {
       found_.push_back({candidate.choice, trial.step_time});
       faster_ += trial.step_time < to_beat_;
@@ -198,7 +217,7 @@ class Search {
       const Plan plan = *space_.plan_of(candidate.choice);
       if ((candidate.bound > Time::zero() ? candidate.bound : bound_of(bounds, plan)) >= best) continue;
       ++simulated;
-      const Trial trial = trials_.simulate(plan, true);
+      const Trial trial = trials_.simulate(plan, true, best);
       if (trial.step_time >= best || (nearest && trial.missing >= nearest->missing)) continue;
       nearest = NearestMiss{plan, trial.missing, trial.step_time};
     }
@@ -214,6 +233,7 @@ class Search {
     }
   }
 
+  double memory_share_;
   Case case_;
   const Environment& environment_;
   const PlannerOptions& options_;
@@ -237,14 +257,18 @@ std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& env
                               subject.name));
     return std::nullopt;
   }
-  Search search(subject, environment, options);
-  if (search.space().families() == 0) {
+  const auto stopped = [&options] { return options.stop != nullptr && *options.stop; };
+  std::optional<Search> search(std::in_place, subject, environment, options, options.memory_share);
+  if (search->space().families() == 0) {
     const SourcePosition position = subject.open_plan ? subject.open_plan->position : subject.position;
     diagnostics.error(position, message("no plan is legal for case '{}'; for instance:", subject.name));
-    diagnostics.append(search.space().refusal());
+    diagnostics.append(search->space().refusal());
     return std::nullopt;
   }
-  PlanAnswer answer = search.answer(subject);
+  PlanAnswer answer = search->answer(subject);
+  if (answer.best.empty() && options.memory_share < 1.0 && !stopped()) {
+    answer = search.emplace(subject, environment, options, 1.0).answer(subject);
+  }
   if (answer.counts.legal == 0 && answer.complete) {
     diagnostics.error(subject.position, message("no plan is legal for case '{}': no micro-batch divides the batch "
                                                 "of a replica with what is fixed of the plan",

@@ -185,9 +185,16 @@ PlanSpace::PlanSpace(const Case& subject) : case_(subject), fixed_(subject.open_
   }
 }
 
+// What a run without a pipeline said of overlap may not be had with one.
+PlanRequest PlanSpace::request_for(const PlanChoice& choice) const {
+  PlanRequest request = request_of(choice, fixed_);
+  if (choice.pp > 1 && !fixed_.pp && !case_.software.offers.overlap_in_pipelines) request.overlap_grad_reduce = false;
+  return request;
+}
+
 // With the micro-batch left open, the rules that look at it are left aside.
 void PlanSpace::add_family(const PlanChoice& choice) {
-  PlanRequest request = request_of(choice, fixed_);
+  PlanRequest request = request_for(choice);
   request.micro_batch.reset();
   request.micro_batch_auto = true;
   request.zero = fixed_.zero;
@@ -208,7 +215,7 @@ void PlanSpace::add_family(const PlanChoice& choice) {
 
 std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
   Diagnostics said;
-  return resolve_plan(request_of(choice, fixed_), case_.model, case_.train, case_.cluster, case_.software, said);
+  return resolve_plan(request_for(choice), case_.model, case_.train, case_.cluster, case_.software, said);
 }
 
 void PlanSpace::for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const {

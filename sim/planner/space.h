@@ -58,6 +58,7 @@ class PlanSpace {
 
  private:
   void add_family(const PlanChoice& choice);
+  PlanRequest request_for(const PlanChoice& choice) const;
   std::vector<Recompute> recomputes() const;
   std::vector<std::int64_t> zero_stages() const;
   std::vector<PlanChoice::OnHost> places() const;

@@ -15,7 +15,7 @@ bool fits_on_host(const Case& c, const Step& step) {
 
 }  // namespace
 
-Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) const {
+Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit, Time until) {
   if (too_long(plan)) return {};
   Case chosen = case_;
   chosen.open_plan.reset();
@@ -23,7 +23,7 @@ Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) const {
   Trial trial;
   try {
     const Step step =
-        build_step(chosen, cluster_, environment_.collectives, {Communicators::Folding::symmetric, environment_.hosts});
+        build_step(chosen, cluster_, environment_.collectives, {.communicators = communicators_.of(chosen)});
     for (const StagePeak& peak : memory_peaks(chosen, step)) {
       trial.missing = std::max(trial.missing, peak.needed - peak.capacity);
     }
@@ -32,7 +32,12 @@ Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit) const {
       trial.step_time = Time::zero();
       return trial;
     }
-    auto outcome = engine::simulate(step.graph);
+    // The steps of ranks that do not wait for each other are shorter than the schedule.
+    const auto outcome = engine::simulate(step.graph, {.until = step.staggered ? Time::max() : until});
+    if (std::holds_alternative<engine::Late>(outcome)) {
+      trial.too_slow = true;
+      return trial;
+    }
     const auto* schedule = std::get_if<engine::Schedule>(&outcome);
     if (schedule == nullptr) throw std::logic_error("the schedule of a plan deadlocks");
     trial.step_time = step_windows(step, *schedule).length;

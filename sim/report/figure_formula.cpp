@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "sim/analysis/critical_path.h"
 #include "sim/analysis/step_flops.h"
 #include "sim/model/operators.h"
-#include "sim/plan/optimizer.h"
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
-#include "sim/report/run_report.h"
 
 namespace foretrain::report {
 namespace {
@@ -44,7 +41,9 @@ class Formulas {
     add_time();
     add_rates();
     add_breakdown();
-    add_memory();
+    for (FigureFormula& memory : memory_formulas(r_)) formulas_.push_back(std::move(memory));
+    add_elasticities();
+    add_counts();
     add_money();
     return std::move(formulas_);
   }
@@ -65,6 +64,7 @@ class Formulas {
       time.value += seconds;
     }
     formulas_.push_back(std::move(time));
+    add("step_time_ps", "1e12 T", {in_.step}, static_cast<double>(r_.step_time.ps), "ps");
   }
 
   void add_rates() {
@@ -83,6 +83,8 @@ class Formulas {
     const double bubble = exact_seconds(r_.breakdown[Cause::bubble]);
     add("bubble_fraction", "b / T",
         {{"b", bubble, "s", message("breakdown_s.bubble: the mean over all GPUs")}, in_.step}, bubble / T);
+    const Input offload{"o", exact_seconds(r_.breakdown[Cause::offload]), "s", std::string("breakdown_s.offload")};
+    add("offload_stall_s", "o", {offload}, offload.value, "s");
     if (r_.scaling_efficiency && *r_.scaling_efficiency > 0) {
       const double now = r_.tokens_per_second_per_gpu, base = now / *r_.scaling_efficiency;
       add("scaling_efficiency", "g / g0",
@@ -90,6 +92,8 @@ class Formulas {
            {"g0", base, "1/s",
             message("the same on {} GPUs, the fewest of this kind on which the plan fits", r_.scaling_baseline_gpus)}},
           now / base);
+      add("scaling_baseline_gpus", message("the fewest GPUs of this kind on which the plan fits, by trying"),
+          {in_.gpus}, r_.scaling_baseline_gpus);
     }
   }
 
@@ -105,62 +109,77 @@ class Formulas {
         3.0 * (forward.layers + forward.attention_core + forward.head).value, "FLOP");
   }
 
-  // Ranks of a stage that behave alike stand together.
+  // The mean of what each GPU spends on something. Ranks of a stage that behave alike stand together.
+  void add_mean(std::string figure, const Message& of_each, const std::function<Time(const Breakdown&)>& spent) {
+    FigureFormula part{std::move(figure),
+                       message("sum of g t / n over the kinds of GPUs, each with g GPUs that spend t"),
+                       {in_.gpus},
+                       0,
+                       "s"};
+    for (std::size_t rank = 0; rank < r_.per_class.size() && rank < r_.step.multiplicity.size(); ++rank) {
+      const double gpus = r_.step.multiplicity[rank], time = exact_seconds(spent(r_.per_class[rank]));
+      const std::string index = r_.per_class.size() > 1 ? std::to_string(rank) : "";
+      part.inputs.push_back({"g" + index, gpus, "", message("GPUs like it, in stage {}", r_.step.stage[rank])});
+      part.inputs.push_back({"t" + index, time, "s", of_each});
+      part.value += gpus * time / in_.gpus.value;
+    }
+    formulas_.push_back(std::move(part));
+  }
+
   void add_breakdown() {
     for (std::size_t i = 0; i < kCauses; ++i) {
       const auto cause = static_cast<Cause>(i);
-      FigureFormula part{fmt::format("breakdown_s.{}", to_string(cause)),
-                         message("sum of g t / n over the kinds of GPUs, each with g GPUs that spend t"),
-                         {in_.gpus},
-                         0,
-                         "s"};
-      for (std::size_t rank = 0; rank < r_.per_class.size() && rank < r_.step.multiplicity.size(); ++rank) {
-        const double gpus = r_.step.multiplicity[rank], time = exact_seconds(r_.per_class[rank][cause]);
-        const std::string index = r_.per_class.size() > 1 ? std::to_string(rank) : "";
-        part.inputs.push_back({"g" + index, gpus, "", message("GPUs like it, in stage {}", r_.step.stage[rank])});
-        part.inputs.push_back({"t" + index, time, "s", message("{} of each, simulated", in_words(cause))});
-        part.value += gpus * time / in_.gpus.value;
+      add_mean(fmt::format("breakdown_s.{}", to_string(cause)), message("{} of each, simulated", in_words(cause)),
+               [cause](const Breakdown& of) { return of[cause]; });
+    }
+    for (std::size_t i = 0; i < kCauses; ++i) {
+      const auto cause = static_cast<Cause>(i);
+      add(fmt::format("breakdown_ps.{}", to_string(cause)), "1e12 t",
+          {{"t", exact_seconds(r_.breakdown[cause]), "s", fmt::format("breakdown_s.{}", to_string(cause))}},
+          static_cast<double>(r_.breakdown[cause].ps), "ps");
+    }
+    if (!r_.host) return;
+    for (std::size_t i = 0; i < kOffloadWaits; ++i) {
+      const auto wait = static_cast<OffloadWait>(i);
+      add_mean(fmt::format("offload_s.{}", to_string(wait)), message("{} of each, simulated", in_words(Cause::offload)),
+               [wait](const Breakdown& of) { return of[wait]; });
+    }
+  }
+
+  void add_elasticities() {
+    if (!r_.elasticity) return;
+    for (const auto& [name, value] : r_.elasticity->named()) {
+      if (name == "other") {
+        FigureFormula other{
+            "elasticity.other", message("1 - the sum of all others: twice as fast in all is half the time"), {}, 1, ""};
+        for (const auto& [rate, part] : r_.elasticity->named()) {
+          if (rate == "other") continue;
+          other.inputs.push_back({std::string(rate), part, "", fmt::format("elasticity.{}", rate)});
+          other.value -= part;
+        }
+        formulas_.push_back(std::move(other));
+        continue;
       }
-      formulas_.push_back(std::move(part));
+      add(fmt::format("elasticity.{}", name),
+          message("- d ln T / d ln x: steps simulated with {} a little faster and slower", in_words(name)), {in_.step},
+          value);
     }
   }
 
-  void add_memory() {
-    if (r_.fullest >= r_.memory.size()) return;
-    const StagePeak& peak = r_.memory[r_.fullest];
-    FigureFormula total{
-        "memory.gpu_peak_bytes", message("sum of memory.parts at the worst moment of the step"), {}, 0, "bytes"};
-    for (const auto& [name, bytes] : whole_bytes(peak).parts) {
-      total.inputs.push_back({name, static_cast<double>(bytes), "bytes", "memory.parts." + name});
-      total.value += static_cast<double>(bytes);
-    }
-    formulas_.push_back(std::move(total));
-    add_states(peak);
-  }
-
-  // Where states are nothing but bytes a parameter; adapters, experts and offloaded states are booked apart.
-  void add_states(const StagePeak& peak) {
-    const Case& c = r_.subject;
-    if (c.train.peft.active() || c.model.experts > 0 || c.plan.offload.any()) return;
-    const auto stage = static_cast<std::size_t>(peak.stage);
-    if (stage >= r_.step.layouts.size()) return;
-    const Software::StateBytes bytes = state_bytes(c.software, c.train, c.plan.zero);
-    const Input parameters{"p", r_.step.layouts[stage].parameters(), "",
-                           message("parameters of stage {} on one tensor-parallel rank", stage)};
-    const auto add_part = [&](const char* name, double each, int from_stage, Bytes booked) {
-      const double ranks = c.plan.zero >= from_stage ? c.plan.shard_ranks() : 1;
-      const double value = parameters.value * each / ranks;
-      if (std::abs(value - booked.value) > 1 + 1e-9 * booked.value) return;  // the framework keeps more than that
-      add(fmt::format("memory.parts.{}", name), "p b / z",
-          {parameters,
-           {"b", each, "bytes", message("a parameter, as {} keeps them", c.software.name)},
-           {"z", ranks, "",
-            ranks > 1 ? message("ranks that ZeRO-{} shards them over", c.plan.zero) : message("no ranks share them")}},
-          std::round(value), "bytes");
-    };
-    add_part("weights", bytes.weights, 3, peak.parts.weights);
-    add_part("gradients", bytes.gradients, 2, peak.parts.gradients);
-    add_part("optimizer", bytes.optimizer, 1, peak.parts.optimizer);
+  void add_counts() {
+    const Plan& plan = r_.subject.plan;
+    const Input tp{"tp", static_cast<double>(plan.tp), "", std::string("plan.tp")};
+    const Input pp{"pp", static_cast<double>(plan.pp), "", std::string("plan.pp")};
+    const Input dp{"dp", static_cast<double>(plan.dp), "", std::string("plan.dp")};
+    const Input cp{"cp", static_cast<double>(plan.cp), "", std::string("plan.cp")};
+    const Input micro{"b", static_cast<double>(plan.micro_batch), "", std::string("plan.micro_batch")};
+    add("total_ranks", "tp cp pp dp", {tp, cp, pp, dp}, plan.gpus());
+    add("micro_batches", "B / (dp b)", {in_.batch, dp, micro}, static_cast<double>(r_.step.micro_batches));
+    add("simulated_ranks", message("kinds of ranks that cannot differ, found by the symmetry of plan and cluster"),
+        {in_.gpus}, r_.step.simulated_ranks);
+    add("events", message("starts and ends of tasks in the simulated step"),
+        {{"t", static_cast<double>(r_.step.tasks.size()), "", message("tasks of the step")}},
+        static_cast<double>(r_.schedule.events));
   }
 
   void add_money() {

@@ -24,7 +24,11 @@ struct FigureFormula {
   std::string unit;
 };
 
-// The figures of the case that have a formula, in the order of JSON, each worked out.
+// Where every figure comes from that JSON has for a case, but for what was asked (model, train, cluster, plan), each
+// worked out. Figures that only a simulation knows say what it was made of.
 std::vector<FigureFormula> figure_formulas(const CaseReport& report);
+
+// Those of `memory`.
+std::vector<FigureFormula> memory_formulas(const CaseReport& report);
 
 }  // namespace foretrain::report

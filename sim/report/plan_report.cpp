@@ -35,6 +35,7 @@ Json own_json(const PlanAnswer& answer) {
   if (!answer.own) return nullptr;
   Json own = ranked_json(answer.own->plan);
   own["faster_plans"] = answer.own->faster;
+  own["faster_plans_at_least"] = answer.own->at_least;
   own["faster_of_legal"] = static_cast<double>(answer.own->faster) / static_cast<double>(answer.counts.legal);
   own["faster_of_fitting"] = static_cast<double>(answer.own->faster) / static_cast<double>(may_fit(answer.counts));
   return own;
@@ -43,6 +44,7 @@ Json own_json(const PlanAnswer& answer) {
 Json plan_answer_json(const PlanAnswer& answer) {
   Json json{{"name", answer.subject.name},
             {"complete", answer.complete},
+            {"memory_share", answer.memory_share},
             {"space", counts_json(answer.counts)},
             {"plans", Json::array()}};
   for (const RankedPlan& ranked : answer.best) json["plans"].push_back(ranked_json(ranked));
@@ -97,6 +99,10 @@ Message own_line(const PlanAnswer& answer) {
   const auto share = [faster](std::int64_t of) {
     return percent(static_cast<double>(faster) / static_cast<double>(of));
   };
+  if (answer.own->at_least) {
+    return message("{}; more than {} that fit are faster, {} of the legal plans or more", line, whole(faster),
+                   share(answer.counts.legal));
+  }
   return message("{}; {} that fit are faster, {} of the legal plans and {} of those that may fit", line, whole(faster),
                  share(answer.counts.legal), share(may_fit(answer.counts)));
 }
@@ -116,6 +122,13 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
   for (const PlanAnswer& answer : answers) {
     text += "\n" + styled(printable(answer.subject.name), Style::bold, terminal) + "\n";
     text += wrapped(words(space_line(answer, threads)), terminal.width, 2) + "\n";
+    if (answer.memory_share < 1.0) {
+      text += wrapped(words("left out: what needs more than {} of the memory, where measured runs slow down or fail; "
+                            "--max-memory says another limit",
+                            percent(answer.memory_share)),
+                      terminal.width, 2) +
+              "\n";
+    }
     if (!answer.complete) text += words("stopped before the end: a faster plan may exist") + "\n";
     if (answer.best.empty()) {
       const auto none = answer.complete ? words("no plan fits") : words("no plan was found that fits");

@@ -89,10 +89,22 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
   return true;
 }
 
+// The batch of a search that states none, the same for all plans: a few sequences for every GPU, so that pipelines and
+// accumulation have something to divide, but no more tokens than large runs take (GPT-3 175B 3.2e6, arXiv 2005.14165,
+// table 2.1; Llama 2 4e6, arXiv 2307.09288, section 2.2).
+std::int64_t batch_of_a_search(const Case& c) {
+  constexpr std::int64_t kSequencesOfGpu = 8, kTokens = 4'000'000;
+  const std::int64_t most = kTokens / (c.train.seq_len * c.cluster.gpus);
+  return c.cluster.gpus * std::clamp<std::int64_t>(most, 1, kSequencesOfGpu);
+}
+
 // The planner compares plans for the same work.
 void leave_open(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
   if (result.train.global_batch == 0) {
-    diagnostics.error(request.position, message("a plan is looked for with a given batch; write train.global_batch"));
+    result.train.global_batch = batch_of_a_search(result);
+    diagnostics.warning(request.position,
+                        message("train.global_batch is taken as {}: {} sequences on each GPU, for all plans alike",
+                                result.train.global_batch, result.train.global_batch / result.cluster.gpus));
   }
   result.open_plan = request;
 }

@@ -17,7 +17,8 @@ void read_map(const config::Node& node, Software::Offers& offers, Diagnostics& d
                             {"zero_bubble", &offers.zero_bubble},
                             {"rank_orders", &offers.rank_orders},
                             {"selective_recompute", &offers.selective_recompute},
-                            {"sharding_groups", &offers.sharding_groups}}) {
+                            {"sharding_groups", &offers.sharding_groups},
+                            {"overlap_in_pipelines", &offers.overlap_in_pipelines}}) {
     *field = map.boolean(key).value_or(*field);
   }
   if (const auto stages = map.integer("interleaved_stages", {2, 1'000})) {

@@ -231,7 +231,8 @@ struct Software {
     int interleaved_stages = 2;                    // the fewest that it interleaves
     bool rank_orders = true;                       // stages of a replica may lie beside each other
     bool selective_recompute = true;
-    bool sharding_groups = true;  // ZeRO over the ranks of a node instead of all
+    bool sharding_groups = true;       // ZeRO over the ranks of a node instead of all
+    bool overlap_in_pipelines = true;  // gradients are reduced beside backward passes with several stages, too
     std::array<bool, 4> zero = {true, true, true, true};
   };
   Offers offers;

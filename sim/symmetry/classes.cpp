@@ -18,35 +18,43 @@ std::uint64_t load_colour(double bytes_per_unit) {
   return static_cast<std::uint64_t>(std::llround(bytes_per_unit * 1e9));
 }
 
-// Numbers the distinct colours in order of first appearance.
-std::vector<std::uint32_t> numbered(std::span<const std::uint64_t> colours, std::size_t& count) {
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted(colours.size());
-  for (std::size_t i = 0; i < colours.size(); ++i) sorted[i] = {colours[i], static_cast<std::uint32_t>(i)};
-  std::sort(sorted.begin(), sorted.end());
-  constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
-  std::vector<std::uint32_t> first(colours.size(), kNone);  // first index with the same colour
-  for (std::size_t i = 0; i < sorted.size();) {
-    std::size_t end = i;
-    for (; end < sorted.size() && sorted[end].first == sorted[i].first; ++end)
-      first[sorted[end].second] = sorted[i].second;
-    i = end;
+// Numbers the distinct colours in order of first appearance. Colours are mixed bits: their low ones are as good a hash
+// as any, and tables of twice as many places are seldom searched far.
+class Numbering {
+ public:
+  explicit Numbering(std::span<const std::uint64_t> colours) : places_(std::bit_ceil(2 * colours.size() + 1)) {
+    number_.reserve(colours.size());
+    for (const std::uint64_t colour : colours) number_.push_back(number(colour));
   }
-  std::vector<std::uint32_t> number(colours.size(), kNone);
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < colours.size(); ++i) number[i] = first[i] == i ? next++ : number[first[i]];
-  count = next;
-  return number;
-}
+
+  std::size_t count() const { return count_; }
+  std::vector<std::uint32_t> numbers() && { return std::move(number_); }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  struct Place {
+    std::uint64_t colour = 0;
+    std::uint32_t number = kNone;
+  };
+
+  std::uint32_t number(std::uint64_t colour) {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t at = colour & mask;
+    while (places_[at].number != kNone && places_[at].colour != colour) at = (at + 1) & mask;
+    if (places_[at].number == kNone) places_[at] = {colour, count_++};
+    return places_[at].number;
+  }
+
+  std::vector<Place> places_;
+  std::vector<std::uint32_t> number_;
+  std::uint32_t count_ = 0;
+};
 
 struct Refinement {
   std::vector<std::uint64_t> ranks, groups, links;
 
   std::size_t distinct() const {
-    std::size_t r = 0, g = 0, l = 0;
-    numbered(ranks, r);
-    numbered(groups, g);
-    numbered(links, l);
-    return r + g + l;
+    return Numbering(ranks).count() + Numbering(groups).count() + Numbering(links).count();
   }
 };
 
@@ -103,10 +111,11 @@ Classes refine(std::span<const std::uint64_t> rank_colours, std::span<const Comm
   }
 
   Classes result;
-  std::size_t rank_count = 0, group_count = 0, link_count = 0;
-  result.class_of_rank = numbered(now.ranks, rank_count);
-  result.class_of_group = numbered(now.groups, group_count);
-  const std::vector<std::uint32_t> class_of_link = numbered(now.links, link_count);
+  Numbering of_ranks(now.ranks), of_groups(now.groups), of_links(now.links);
+  const std::size_t rank_count = of_ranks.count(), group_count = of_groups.count(), link_count = of_links.count();
+  result.class_of_rank = std::move(of_ranks).numbers();
+  result.class_of_group = std::move(of_groups).numbers();
+  const std::vector<std::uint32_t> class_of_link = std::move(of_links).numbers();
   result.ranks.assign(rank_count, {0, 0});
   for (std::size_t r = 0; r < now.ranks.size(); ++r) {
     Classes::RankClass& c = result.ranks[result.class_of_rank[r]];

@@ -4,9 +4,10 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 #include "sim/base/random.h"
-#include "sim/cost/exchange.h"
+#include "sim/cost/placed_groups.h"
 
 namespace foretrain {
 namespace {
@@ -22,6 +23,9 @@ std::uint64_t group_kind(Purpose purpose, Algorithm algorithm, int stage, const 
 }
 
 struct Job {
+  explicit Job(const Cluster& cluster) : placed(cluster) {}
+
+  PlacedGroups placed;
   std::vector<CommunicatorGroup> groups;
   struct About {
     Purpose purpose;
@@ -44,14 +48,14 @@ std::vector<Algorithm> possible_algorithms(Purpose purpose, const GroupShape& sh
   return algorithms;
 }
 
-void add_group(Job& job, const Cluster& cluster, Purpose purpose, int stage, std::vector<int> ranks) {
+void add_group(Job& job, Purpose purpose, int stage, const std::vector<int>& ranks) {
   if (ranks.size() < 2) return;
-  const GroupShape shape = shape_of(cluster, ranks);
+  const GroupShape& shape = job.placed.shape(ranks);
   for (Algorithm algorithm : possible_algorithms(purpose, shape)) {
     CommunicatorGroup group;
     group.kind = group_kind(purpose, algorithm, stage, shape);
     group.ordered = algorithm == Algorithm::direct;
-    group.loads = link_loads(cluster, ranks, algorithm);
+    group.loads = job.placed.loads(ranks, algorithm);
     group.ranks = ranks;
     job.groups.push_back(std::move(group));
     job.about.push_back({purpose, algorithm, shape});
@@ -62,46 +66,35 @@ void add_group(Job& job, const Cluster& cluster, Purpose purpose, int stage, std
 struct ShardPurposes {
   Purpose shard, replica;
 };
-void add_shard_groups(Job& job, const Cluster& cluster, ShardPurposes purposes, int group, int stage,
-                      const std::vector<int>& ranks) {
+void add_shard_groups(Job& job, ShardPurposes purposes, int group, int stage, const std::vector<int>& ranks) {
   const int count = static_cast<int>(ranks.size());
   for (int first = 0; first < count; first += group) {
-    add_group(job, cluster, purposes.shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
+    add_group(job, purposes.shard, stage, {ranks.begin() + first, ranks.begin() + first + group});
   }
   if (group == count) return;
   for (int member = 0; member < group; ++member) {
     std::vector<int> replicas;
     for (int i = member; i < count; i += group) replicas.push_back(ranks[static_cast<std::size_t>(i)]);
-    add_group(job, cluster, purposes.replica, stage, std::move(replicas));
+    add_group(job, purposes.replica, stage, std::move(replicas));
   }
 }
 
-void add_data_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int stage) {
+void add_data_groups(Job& job, const Case& c, int tp, int stage) {
   std::vector<int> ranks;
   for (int dp = 0; dp < c.plan.dp; ++dp) {
     for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
   }
   std::sort(ranks.begin(), ranks.end());
-  add_group(job, cluster, Purpose::data, stage, ranks);
-  if (c.plan.zero > 0)
-    add_shard_groups(job, cluster, {Purpose::shard, Purpose::replica}, c.plan.shard_ranks(), stage, ranks);
-  if (c.plan.zeropp.any())
-    add_shard_groups(job, cluster, {Purpose::local, Purpose::across}, c.plan.zeropp.group, stage, ranks);
+  add_group(job, Purpose::data, stage, ranks);
+  if (c.plan.zero > 0) add_shard_groups(job, {Purpose::shard, Purpose::replica}, c.plan.shard_ranks(), stage, ranks);
+  if (c.plan.zeropp.any()) add_shard_groups(job, {Purpose::local, Purpose::across}, c.plan.zeropp.group, stage, ranks);
 }
 
-// How the tokens of the case travel to their experts.
-TokenExchange exchange_of(const Case& c) {
-  return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
-          .experts = static_cast<int>(c.model.experts),
-          .top_k = static_cast<int>(c.model.top_k)};
-}
-
-void add_exchange_group(Job& job, const Cluster& cluster, Purpose purpose, const TokenExchange& exchange, int stage,
-                        std::vector<int> ranks) {
+void add_exchange_group(Job& job, Purpose purpose, const TokenExchange& tokens, int stage, std::vector<int> ranks) {
   if (ranks.size() < 2) return;
+  auto [shape, loads] = job.placed.exchange(ranks, tokens);
   CommunicatorGroup group;
-  group.loads = exchange_loads(cluster, ranks, exchange);
-  const GroupShape shape = with_exchange(shape_of(cluster, ranks), cluster, group.loads);
+  group.loads = std::move(loads);
   group.kind = group_kind(purpose, Algorithm::all_to_all, stage, shape);
   group.ranks = std::move(ranks);
   job.groups.push_back(std::move(group));
@@ -109,7 +102,7 @@ void add_exchange_group(Job& job, const Cluster& cluster, Purpose purpose, const
 }
 
 // The groups of layers with experts, all stages together.
-void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
+void add_expert_groups(Job& job, const Case& c) {
   if (c.model.experts == 0) return;
   const Plan& plan = c.plan;
   const int data = plan.expert_data_ranks();
@@ -128,14 +121,14 @@ void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
         std::vector<int> ranks;
         for (int ep = 0; ep < plan.ep; ++ep) ranks.push_back(at(stage, d, ep, etp));
         if (plan.expert_dispatch == Software::Experts::Dispatch::all_gather)
-          add_group(job, cluster, Purpose::expert, stage, std::move(ranks));
+          add_group(job, Purpose::expert, stage, std::move(ranks));
         else
-          add_exchange_group(job, cluster, Purpose::expert, exchange_of(c), stage, std::move(ranks));
+          add_exchange_group(job, Purpose::expert, exchange_of(c), stage, std::move(ranks));
       }
       for (int ep = 0; ep < plan.ep; ++ep) {
         std::vector<int> ranks;
         for (int etp = 0; etp < plan.etp; ++etp) ranks.push_back(at(stage, d, ep, etp));
-        add_group(job, cluster, Purpose::expert_tensor, stage, std::move(ranks));
+        add_group(job, Purpose::expert_tensor, stage, std::move(ranks));
       }
     }
     if (plan.experts_as_rest()) continue;
@@ -144,32 +137,31 @@ void add_expert_groups(Job& job, const Case& c, const Cluster& cluster) {
         std::vector<int> ranks;
         for (int d = 0; d < data; ++d) ranks.push_back(at(stage, d, ep, etp));
         std::sort(ranks.begin(), ranks.end());
-        add_group(job, cluster, Purpose::expert_data, stage, ranks);
+        add_group(job, Purpose::expert_data, stage, ranks);
         if (plan.zero == 0) continue;
-        add_shard_groups(job, cluster, {Purpose::expert_shard, Purpose::expert_replica}, plan.expert_shard_ranks(),
-                         stage, ranks);
+        add_shard_groups(job, {Purpose::expert_shard, Purpose::expert_replica}, plan.expert_shard_ranks(), stage,
+                         ranks);
       }
     }
   }
 }
 
-void add_pipeline_groups(Job& job, const Case& c, const Cluster& cluster, int tp, int cp, int dp) {
+void add_pipeline_groups(Job& job, const Case& c, int tp, int cp, int dp) {
   const int stages = c.plan.pp;
   // With several chunks a stage the last stage passes on to the first, unless the chunks go back again.
   const int edges = c.plan.vpp > 1 && !goes_there_and_back(c.plan.schedule) ? stages : stages - 1;
   for (int stage = 0; stage < edges; ++stage) {
     const int here = rank_of(c.plan, {tp, dp, stage, cp});
     const int next = rank_of(c.plan, {tp, dp, (stage + 1) % stages, cp});
-    add_group(job, cluster, Purpose::forward, stage, {here, next});
-    add_group(job, cluster, Purpose::backward, stage, {next, here});
+    add_group(job, Purpose::forward, stage, {here, next});
+    add_group(job, Purpose::backward, stage, {next, here});
   }
   if (c.model.tied_embeddings && !ends_share_a_stage(c.plan)) {
-    add_group(job, cluster, Purpose::tie, 0,
-              {rank_of(c.plan, {tp, dp, 0, cp}), rank_of(c.plan, {tp, dp, stages - 1, cp})});
+    add_group(job, Purpose::tie, 0, {rank_of(c.plan, {tp, dp, 0, cp}), rank_of(c.plan, {tp, dp, stages - 1, cp})});
   }
   if (c.plan.schedule != PipelineSchedule::dualpipe) return;
   for (int stage = 0; stage < stages / 2; ++stage) {
-    add_group(job, cluster, Purpose::mirror, stage,
+    add_group(job, Purpose::mirror, stage,
               {rank_of(c.plan, {tp, dp, stage, cp}), rank_of(c.plan, {tp, dp, stages - 1 - stage, cp})});
   }
 }
@@ -191,31 +183,31 @@ void add_host_groups(Job& job, const Case& c, const Cluster& cluster, const Host
 }
 
 Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& host) {
-  Job job;
+  Job job(cluster);
   for (int stage = 0; stage < c.plan.pp; ++stage) {
     for (int dp = 0; dp < c.plan.dp; ++dp) {
       for (int cp = 0; cp < c.plan.cp; ++cp) {
         std::vector<int> ranks;
         for (int tp = 0; tp < c.plan.tp; ++tp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
-        add_group(job, cluster, Purpose::tensor, stage, std::move(ranks));
+        add_group(job, Purpose::tensor, stage, std::move(ranks));
       }
       for (int tp = 0; tp < c.plan.tp; ++tp) {
         std::vector<int> ranks;
         for (int cp = 0; cp < c.plan.cp; ++cp) ranks.push_back(rank_of(c.plan, {tp, dp, stage, cp}));
         if (c.plan.context == ContextParallel::ulysses)
-          add_exchange_group(job, cluster, Purpose::context, {}, stage, std::move(ranks));
+          add_exchange_group(job, Purpose::context, {}, stage, std::move(ranks));
         else
-          add_group(job, cluster, Purpose::context, stage, std::move(ranks));
+          add_group(job, Purpose::context, stage, std::move(ranks));
       }
     }
-    for (int tp = 0; tp < c.plan.tp; ++tp) add_data_groups(job, c, cluster, tp, stage);
+    for (int tp = 0; tp < c.plan.tp; ++tp) add_data_groups(job, c, tp, stage);
   }
   for (int dp = 0; dp < c.plan.dp; ++dp) {
     for (int cp = 0; cp < c.plan.cp; ++cp) {
-      for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, cluster, tp, cp, dp);
+      for (int tp = 0; tp < c.plan.tp; ++tp) add_pipeline_groups(job, c, tp, cp, dp);
     }
   }
-  add_expert_groups(job, c, cluster);
+  add_expert_groups(job, c);
   if (c.plan.offload.any()) add_host_groups(job, c, cluster, host);
   return job;
 }
@@ -230,9 +222,19 @@ const char* to_string(Purpose purpose) {
   return names[static_cast<std::size_t>(purpose)];
 }
 
+TokenExchange exchange_of(const Case& c) {
+  return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
+          .experts = static_cast<int>(c.model.experts),
+          .top_k = static_cast<int>(c.model.top_k)};
+}
+
 Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,
                              Folding folding, const HostRates& hosts)
     : cluster_(cluster), constants_(constants), host_work_(host_work(c, cluster, hosts)) {
+  std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  job_wide_latency_ =
+      collective_cost(Collective::all_reduce, {8.0}, shape_of(cluster, everyone), cluster, constants).latency;
   const Job job = communicating_groups(c, cluster, host_work_);
   std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
   for (std::size_t r = 0; r < colours.size(); ++r) {
@@ -350,12 +352,6 @@ LinkKind Communicators::limiting_link(std::uint32_t communicator) const {
     }
   }
   return kind;
-}
-
-Seconds Communicators::job_wide_latency() const {
-  std::vector<int> everyone(static_cast<std::size_t>(cluster_.gpu_count()));
-  for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
-  return collective_cost(Collective::all_reduce, {8.0}, shape_of(cluster_, everyone), cluster_, constants_).latency;
 }
 
 Communicators::Isolation Communicators::isolation(std::uint32_t rank_class) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/cost/exchange.h"
 #include "sim/scenario/scenario.h"
 #include "sim/symmetry/classes.h"
 #include "sim/workload/host_work.h"
@@ -51,6 +52,9 @@ struct Communicator {
   std::vector<LinkUse> uses;
 };
 
+// How the tokens of the case travel to their experts.
+TokenExchange exchange_of(const Case& subject);
+
 // All communication of a job, folded: one rank, one communicator and one link stand for all that cannot differ.
 class Communicators {
  public:
@@ -76,7 +80,7 @@ class Communicators {
   // allow.
   CollectiveCost host_cost(Purpose purpose, double amount) const;
   // How long a tiny all-reduce over every GPU of the job takes.
-  Seconds job_wide_latency() const;
+  Seconds job_wide_latency() const { return job_wide_latency_; }
 
   struct FoldedLink {
     LinkKind kind = LinkKind::nvlink;
@@ -101,6 +105,7 @@ class Communicators {
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
   HostWork host_work_;
+  Seconds job_wide_latency_;
   Classes classes_;
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;

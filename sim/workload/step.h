@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/cost/kernel.h"
@@ -123,6 +124,8 @@ struct StepOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
   HostRates hosts = {};      // needed by plans that offload
   bool with_pieces = false;  // keep what tasks are made of, for traces
+  // If they were made before, for a plan that spreads the job alike; folding and hosts are theirs then.
+  std::shared_ptr<const Communicators> communicators = nullptr;
 };
 
 // Builds the step of a case (whose micro-batch is known) on its cluster.

@@ -41,7 +41,10 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
                          const StepOptions& options)
     : case_(subject),
       cluster_(cluster),
-      communicators_(subject, cluster, constants, options.folding, options.hosts),
+      shared_communicators_(options.communicators ? options.communicators
+                                                  : std::make_shared<const Communicators>(
+                                                        subject, cluster, constants, options.folding, options.hosts)),
+      communicators_(*shared_communicators_),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
       with_pieces_(options.with_pieces) {
@@ -242,9 +245,11 @@ void StepBuilder::issue_stage(int stage) {
   issue_parameter_gathers_before_forward();
   const Window window = data_traffic_window(order);
 
+  Span span;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool beside_data_traffic = window.contains(i);
-    Span span{PerRank(ranks_.size()), PerRank(ranks_.size())};
+    span.first.assign(ranks_.size(), {});
+    span.last.assign(ranks_.size(), {});
     if (!beside_data_traffic && contraction_is_exact() && !offload_needs_blocks(order[i])) {
       issue_contracted(order[i], span);
     } else {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -147,7 +148,8 @@ class StepBuilder {
     LayerCosts costs;
   };
   std::vector<GpuKind> kinds_;
-  Communicators communicators_;
+  std::shared_ptr<const Communicators> shared_communicators_;
+  const Communicators& communicators_;
   double straggler_share_;
   bool with_pieces_;
   Step step_;

@@ -250,3 +250,16 @@ TEST_CASE("a hundred rings of a data-parallel group do not disturb each other") 
   const Schedule schedule = run(graph);
   for (std::size_t i = 2; i < graph.task_count(); ++i) REQUIRE(schedule.end[i] == schedule.end[i % 2]);
 }
+
+TEST_CASE("a simulation that is given up at some time is one that takes longer") {
+  Random random(77);
+  for (int graphs = 0; graphs < 50; ++graphs) {
+    const TaskGraph graph = RandomGraph(random, 5 + random.below(80)).build();
+    const Schedule whole = run(graph);
+    const Schedule in_time = run(graph, {.until = whole.makespan});
+    CHECK(in_time.fingerprint == whole.fingerprint);
+    if (whole.makespan == Time::zero()) continue;
+    const Time before{static_cast<std::int64_t>(random.below(static_cast<std::size_t>(whole.makespan.ps)))};
+    CHECK(std::holds_alternative<Late>(simulate(graph, {.until = before})));
+  }
+}

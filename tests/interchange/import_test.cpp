@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 
 namespace foretrain {
@@ -103,6 +104,62 @@ TEST_CASE("a LLaMA-Factory configuration") {
                                       {"software", "llama-factory"}});
   CHECK(imported->format == "LLaMA-Factory configuration");
   CHECK(ignores(*imported, "learning_rate", "nothing"));
+}
+
+TEST_CASE("an axolotl configuration") {
+  const auto imported = from_file(
+      "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\n"
+      "lora_target_linear: true\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\noptimizer: adamw_bnb_8bit\n"
+      "bf16: true\nflash_attention: true\ngradient_checkpointing: true\ndeepspeed: deepspeed_configs/zero2.json\n"
+      "lr_scheduler: cosine\n");
+  CHECK(fields_of(imported) == Fields{{"model", "meta-llama/Llama-3.1-8B"},
+                                      {"train.seq_len", "4096"},
+                                      {"train.peft.kind", "qlora"},
+                                      {"train.peft.quant", "nf4"},
+                                      {"train.peft.rank", "32"},
+                                      {"train.peft.targets", "all-linear"},
+                                      {"plan.micro_batch", "2"},
+                                      {"train.optimizer", "adamw8bit"},
+                                      {"train.precision", "bf16"},
+                                      {"train.attention", "flash2"},
+                                      {"plan.recompute", "full"},
+                                      {"plan.zero", "2"},
+                                      {"software", "hf-deepspeed"}});
+  CHECK(imported->format == "axolotl configuration");
+  CHECK(ignores(*imported, "lr_scheduler", "nothing"));
+}
+
+TEST_CASE("a GPT-NeoX configuration, with either kind of dash") {
+  for (const char dash : {'-', '_'}) {
+    std::string text =
+        "pipe-parallel-size: 4\nmodel-parallel-size: 2\nnum-layers: 44\nhidden-size: 6144\nnum-attention-heads: 64\n"
+        "seq-length: 2048\nmax-position-embeddings: 2048\nno-weight-tying: true\n"
+        "checkpoint-activations: true\n";
+    std::replace(text.begin(), text.end(), '-', dash);
+    const auto imported =
+        from_file(text +
+                  "zero_optimization: {stage: 1, overlap_comm: true}\nfp16: {enabled: true, loss_scale: 0}\n"
+                  "train_micro_batch_size_per_gpu: 4\ngradient_accumulation_steps: 32\noptimizer: {type: Adam}\n");
+    CHECK(fields_of(imported) == Fields{{"plan.pp", "4"},
+                                        {"plan.tp", "2"},
+                                        {"model.arch", "gpt"},
+                                        {"model.layers", "44"},
+                                        {"model.hidden", "6144"},
+                                        {"model.heads", "64"},
+                                        {"model.max_positions", "2048"},
+                                        {"model.tied_embeddings", "false"},
+                                        {"train.seq_len", "2048"},
+                                        {"train.precision", "fp16"},
+                                        {"train.optimizer", "adamw"},
+                                        {"plan.micro_batch", "4"},
+                                        {"plan.zero", "1"},
+                                        {"plan.overlap.grad_reduce", "true"},
+                                        {"plan.recompute", "full"},
+                                        {"software", "gpt-neox"}});
+    CHECK(imported->format == "GPT-NeoX configuration");
+  }
+  // No stages are no pipeline.
+  CHECK_FALSE(fields_of(from_file("pipe_parallel_size: 0\nmodel_parallel_size: 1\n")).contains("plan.pp"));
 }
 
 TEST_CASE("a command line of Megatron") {

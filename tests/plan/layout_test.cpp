@@ -106,6 +106,7 @@ TEST_CASE("experts deal the ranks of a stage anew, every place once") {
       CHECK(e.ep < 4);
       CHECK(e.data < 2);
       CHECK(e.pp == coordinates(plan, rank).pp);
+      CHECK(rank_of_experts(plan, e) == rank);
       places.insert({e.etp, e.ep, e.data, e.pp});
     }
     CHECK(places.size() == 32);
