@@ -163,6 +163,7 @@ double kept_beside(const Case& c, LayerKind kind, const RedoneParts& redone) {
     if (m.family != Model::Family::gpt || m.mla) kept.attention_out -= 4 * static_cast<double>(m.heads) / c.plan.tp;
   }
   const double f = kind.experts ? 0 : static_cast<double>(m.ffn) / c.plan.tp;
+    if (redone.qkv) kept.attention_out = 0;  // the whole block, to the input of its last projection
   if (redone.mlp_in) kept.mlp -= std::min(kept_of_mlp, of_activation) * f;
   if (redone.activation) kept.mlp -= made_by_activation * f;
   if (!kind.experts) return kept.total();
@@ -252,6 +253,12 @@ Bytes kept_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) 
 
 Bytes activation_gradients_of_layer(const Case& c, LayerKind kind) {
   return {gradients_per_token(c, kind) * tokens_of(c) * precision_scale(c)};
+Bytes offloaded_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
+  const double kept = kept_per_token(c, kind, recomputed);
+  const double leaving = c.software.offload.layer_inputs_only ? std::min(kept, checkpoint_per_token(c)) : kept;
+  return {leaving * c.plan.offload.of_activations() * tokens_of(c) * precision_scale(c)};
+}
+
 }
 
 Bytes held_activation_gradients_of_layer(const Case& c) {

@@ -49,6 +49,8 @@ std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<S
 
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
 Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind);
+// What of it goes to the host until the backward pass.
+Bytes offloaded_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind);
 
 // Of a block's weights where they live on the host: a rank's part after ZeRO, and whole; and of each, those of a
 // trained parameter.

@@ -106,8 +106,7 @@ StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const Per
 
 // Bytes that a block's forward pass sends to the host. The very last layer is needed again at once and stays.
 double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index) const {
-  const double share = case_.plan.offload.of_activations();
-  if (share <= 0) return 0;
+  if (case_.plan.offload.of_activations() <= 0) return 0;
   const auto& blocks =
       step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
   const Block& block = blocks[static_cast<std::size_t>(block_index)];
@@ -116,7 +115,7 @@ double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index)
   const auto behind = blocks.begin() + block_index + 1;
   const bool more = std::any_of(behind, blocks.end(), [](const Block& b) { return b.kind == Block::Kind::layer; });
   if (last_chunk && !more) return 0;
-  return kept_activations_of_layer(case_, block.recomputed, block.layer).value * share;
+  return offloaded_activations_of_layer(case_, block.recomputed, block.layer).value;
 }
 
 bool StepBuilder::offload_needs_blocks(const PipelineOp& op) const {
