@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "sim/base/random.h"
 
@@ -20,34 +21,25 @@ std::uint64_t load_colour(double bytes_per_unit) {
 
 // Numbers the distinct colours in order of first appearance.
 std::vector<std::uint32_t> numbered(std::span<const std::uint64_t> colours, std::size_t& count) {
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted(colours.size());
-  for (std::size_t i = 0; i < colours.size(); ++i) sorted[i] = {colours[i], static_cast<std::uint32_t>(i)};
-  std::sort(sorted.begin(), sorted.end());
-  constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
-  std::vector<std::uint32_t> first(colours.size(), kNone);  // first index with the same colour
-  for (std::size_t i = 0; i < sorted.size();) {
-    std::size_t end = i;
-    for (; end < sorted.size() && sorted[end].first == sorted[i].first; ++end)
-      first[sorted[end].second] = sorted[i].second;
-    i = end;
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
+  std::vector<std::uint32_t> number;
+  number.reserve(colours.size());
+  for (std::uint64_t colour : colours) {
+    const auto next = static_cast<std::uint32_t>(numbers.size());
+    number.push_back(numbers.try_emplace(colour, next).first->second);
   }
-  std::vector<std::uint32_t> number(colours.size(), kNone);
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < colours.size(); ++i) number[i] = first[i] == i ? next++ : number[first[i]];
-  count = next;
+  count = numbers.size();
   return number;
+}
+
+std::size_t distinct(const std::vector<std::uint64_t>& colours) {
+  return std::unordered_set<std::uint64_t>(colours.begin(), colours.end()).size();
 }
 
 struct Refinement {
   std::vector<std::uint64_t> ranks, groups, links;
 
-  std::size_t distinct() const {
-    std::size_t r = 0, g = 0, l = 0;
-    numbered(ranks, r);
-    numbered(groups, g);
-    numbered(links, l);
-    return r + g + l;
-  }
+  std::size_t colours() const { return distinct(ranks) + distinct(groups) + distinct(links); }
 };
 
 }  // namespace
@@ -74,7 +66,7 @@ Classes refine(std::span<const std::uint64_t> rank_colours, std::span<const Comm
     now.links.push_back(mix(static_cast<std::uint64_t>(link.kind), std::bit_cast<std::uint64_t>(link.rate.value)));
   }
 
-  for (std::size_t classes = now.distinct();;) {
+  for (std::size_t classes = now.colours();;) {
     Refinement next;
     std::vector<std::uint64_t> rank_sum(now.ranks.size()), link_sum(now.links.size());
     next.groups.reserve(groups.size());
@@ -96,7 +88,7 @@ Classes refine(std::span<const std::uint64_t> rank_colours, std::span<const Comm
     }
     for (std::size_t r = 0; r < now.ranks.size(); ++r) next.ranks.push_back(mix(now.ranks[r], rank_sum[r]));
     for (std::size_t l = 0; l < now.links.size(); ++l) next.links.push_back(mix(now.links[l], link_sum[l]));
-    const std::size_t refined = next.distinct();
+    const std::size_t refined = next.colours();
     now = std::move(next);
     if (refined == classes) break;  // colours only ever split, so an equal count is the fixed point
     classes = refined;

@@ -117,12 +117,14 @@ struct Step {
   // (Software::optimizer_post_validated).
   bool staggered = false;
   int simulated_ranks = 0, total_ranks = 0;
+  std::shared_ptr<const FoldedJob> folded;
 };
 
 struct StepOptions {
   Communicators::Folding folding = Communicators::Folding::symmetric;
-  HostRates hosts = {};      // needed by plans that offload
-  bool with_pieces = false;  // keep what tasks are made of, for traces
+  HostRates hosts = {};                               // needed by plans that offload
+  bool with_pieces = false;                           // keep what tasks are made of, for traces
+  std::shared_ptr<const FoldedJob> folded = nullptr;  // of this job where it is known: Step::folded
 };
 
 // Builds the step of a case (whose micro-batch is known) on its cluster.

@@ -41,7 +41,7 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
                          const StepOptions& options)
     : case_(subject),
       cluster_(cluster),
-      communicators_(subject, cluster, constants, options.folding, options.hosts),
+      communicators_(subject, cluster, constants, options.folding, options.hosts, options.folded),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
       with_pieces_(options.with_pieces) {
@@ -69,6 +69,7 @@ Step StepBuilder::build() {
   join_stages();
   finish_step();
   step_.communicators = communicators_.all();
+  step_.folded = communicators_.folded();
   return std::move(step_);
 }
 
