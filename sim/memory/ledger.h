@@ -56,6 +56,10 @@ Bytes offloaded_activations_of_layer(const Case& subject, bool recomputed, Layer
 // trained parameter.
 double offloaded_weight_bytes(const Case& subject, const Block& block);
 double whole_offloaded_weight_bytes(const Case& subject, const Block& block);
+// A rank's part of the second copy of a block's weights that ZeRO++ keeps in every group, and whether that is on the
+// host: it lies with the sharded weights, unless those are on drives.
+double second_copy_bytes(const Case& subject, const Block& block);
+bool second_copy_on_host(const Case& subject);
 double trained_weight_bytes(const Case& subject);
 // Of optimizer state, on average a trained parameter of a stage.
 double host_state_bytes(const Case& subject, const StageLayout& layout);

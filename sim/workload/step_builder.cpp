@@ -326,7 +326,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   const bool gathers = plan.zero == 3 && has_shards() && op.pass != Pass::weight_gradient &&
                        (!gathers_once(case_) || is_first_forward(op));
   const bool from_group = plan.zeropp.secondary && op.pass != Pass::forward;
-  const bool fetches = plan.offload.params != Offload::Place::gpu && !from_group;
+  const bool fetches = plan.offload.params != Offload::Place::gpu && (!from_group || second_copy_on_host(case_));
   const bool prefetches = (gathers || fetches) && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
   std::vector<PerRank> gathered(blocks.size()), gathered_experts(blocks.size());
@@ -346,6 +346,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       if (gathers && !(fetches && case_.software.offload.whole_blocks)) {
         ready = issue_collective(from_group ? Purpose::local : Purpose::shard, Collective::all_gather, bytes,
                                  TaskKind::shard_gather, ready, !prefetches, op);
+        store_second_copy(block, ready, !prefetches, op);
       }
       const Bytes of_experts = gathered_bytes(block.experts, block.kind);
       if (gathers && of_experts.value > 0 && !(fetches && case_.software.offload.whole_blocks)) {

@@ -93,15 +93,26 @@ void StepBuilder::copy_gradients_out(double parameters, bool experts, const PerR
   for (std::size_t r = 0; r < ranks_.size(); ++r) gradients_out_[ranks_[r]] = ready[r];
 }
 
-// This rank's part of a block's weights comes to the GPU, over host memory if it lies on a drive.
+// This rank's part of a block's weights comes to the GPU, over host memory if it lies on a drive; after the forward
+// pass its part of the group's second copy, where there is one.
 StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream,
                                                    const PipelineOp& op) {
+  if (second_copy_on_host(case_) && op.pass != Pass::forward) {
+    return issue_host(Purpose::from_host, second_copy_bytes(case_, block), {&after}, op, on_compute_stream);
+  }
   const bool whole = case_.software.offload.whole_blocks;
   const double bytes = whole ? whole_offloaded_weight_bytes(case_, block) : offloaded_weight_bytes(case_, block);
   if (bytes <= 0) return after;
   PerRank ready = after;
   if (case_.plan.offload.params == Place::nvme) ready = issue_host(Purpose::nvme_read, bytes, {&ready}, op);
   return issue_host(Purpose::from_host, bytes, {&ready}, op, on_compute_stream);
+}
+
+// A step's first gather of a block leaves the group's second copy of it on the host.
+void StepBuilder::store_second_copy(const Block& block, const PerRank& gathered, bool on_compute_stream,
+                                    const PipelineOp& op) {
+  if (!second_copy_on_host(case_) || !is_first_forward(op)) return;
+  issue_host(Purpose::to_host, second_copy_bytes(case_, block), {&gathered}, op, on_compute_stream);
 }
 
 // Bytes that a block's forward pass sends to the host. The very last layer is needed again at once and stays.
