@@ -109,8 +109,8 @@ inline constexpr double kTightMemory = 0.93;
 // and std::overflow_error for a step of more than kMostLayerPasses or longer than weeks.
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options = {});
 
-// The step time of such a report alone: the same simulation without the account of it.
-Time step_time(const Case& subject, const Environment& environment);
+// The step time of such a report alone: the same simulation without the account of it. `folded`: of this job, if known.
+Time step_time(const Case& subject, const Environment& environment, std::shared_ptr<const FoldedJob> folded = nullptr);
 
 // Peak memory over a simulated step, per stage.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step);

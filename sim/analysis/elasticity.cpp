@@ -31,22 +31,24 @@ std::vector<std::pair<std::string_view, double>> Elasticity::named() const {
   return all;
 }
 
-double elasticity_to(const Case& subject, const Environment& environment, HardwareRate rate, double factor) {
+double elasticity_to(const Case& subject, const Environment& environment, HardwareRate rate, double factor,
+                     const std::shared_ptr<const FoldedJob>& folded) {
   const auto log_time = [&](double times) {
     const Setup changed = with_faster({subject, environment}, rate, times);
-    return std::log(step_time(changed.subject, changed.environment).seconds());
+    return std::log(step_time(changed.subject, changed.environment, folded).seconds());
   };
   return (log_time(1.0 / factor) - log_time(factor)) / (2.0 * std::log(factor));
 }
 
-Elasticity elasticity(const Case& subject, const Environment& environment) {
+Elasticity elasticity(const Case& subject, const Environment& environment, std::shared_ptr<const FoldedJob> folded) {
   Elasticity result;
   result.offloads = subject.plan.offload.any();
   result.other = 1.0;
+  if (result.offloads) folded = nullptr;
   for (std::size_t i = 0; i < kHardwareRates; ++i) {
     const auto rate = static_cast<HardwareRate>(i);
     if (!matters(subject, rate)) continue;
-    result.of[i] = elasticity_to(subject, environment, rate, kFactor);
+    result.of[i] = elasticity_to(subject, environment, rate, kFactor, folded);
     result.other -= result.of[i];
   }
   return result;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@ namespace foretrain {
 
 struct Case;
 struct Environment;
+struct FoldedJob;
 
 // What a step can wait for, each with a speed of its own.
 enum class HardwareRate : std::uint8_t {
@@ -43,9 +45,12 @@ struct Elasticity {
   std::vector<std::pair<std::string_view, double>> named() const;  // host_cores and nvme only of plans that offload
 };
 
-// Precondition: the micro-batch is known. Takes two simulations for each rate that matters.
-Elasticity elasticity(const Case& subject, const Environment& environment);
+// Precondition: the micro-batch is known. Takes two simulations for each rate that matters. `folded`: Step::folded of
+// the case, if it was simulated before; other rates fold alike, unless hosts do work, whose loads are made of rates.
+Elasticity elasticity(const Case& subject, const Environment& environment,
+                      std::shared_ptr<const FoldedJob> folded = nullptr);
 // The same for one rate, from simulations with the rate times `factor` and divided by it.
-double elasticity_to(const Case& subject, const Environment& environment, HardwareRate rate, double factor);
+double elasticity_to(const Case& subject, const Environment& environment, HardwareRate rate, double factor,
+                     const std::shared_ptr<const FoldedJob>& folded = nullptr);
 
 }  // namespace foretrain

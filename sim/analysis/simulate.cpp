@@ -46,7 +46,8 @@ struct Simulated {
   engine::Schedule schedule;
 };
 
-Simulated simulate_step(const Case& subject, const Environment& environment, const SimulationOptions& options) {
+Simulated simulate_step(const Case& subject, const Environment& environment, const SimulationOptions& options,
+                        std::shared_ptr<const FoldedJob> folded = nullptr) {
   if (layer_passes(subject.plan, subject.model, subject.train) > kMostLayerPasses) {
     throw std::overflow_error(
         fmt::format("{} micro-batches of {} layers a step are more than is simulated; use a larger "
@@ -54,8 +55,11 @@ Simulated simulate_step(const Case& subject, const Environment& environment, con
                     micro_batches(subject.plan, subject.train), subject.model.layers));
   }
   const Cluster cluster(subject.cluster, environment.link_rates);
-  Step step =
-      build_step(subject, cluster, environment.collectives, {options.folding, environment.hosts, options.with_pieces});
+  Step step = build_step(subject, cluster, environment.collectives,
+                         {.folding = options.folding,
+                          .hosts = environment.hosts,
+                          .with_pieces = options.with_pieces,
+                          .folded = std::move(folded)});
   auto outcome = engine::simulate(step.graph);
   if (const auto* deadlock = std::get_if<engine::Deadlock>(&outcome)) report_deadlock(step, *deadlock);
   return {std::move(step), std::get<engine::Schedule>(std::move(outcome))};
@@ -155,7 +159,7 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   add_money(report);
   add_warnings(report);
   if (options.with_elasticity && layer_passes(subject.plan, subject.model, subject.train) <= kMostForElasticity) {
-    report.elasticity = elasticity(subject, environment);
+    report.elasticity = elasticity(subject, environment, report.step.folded);
   }
   if (options.with_advice) {
     if (!report.fits) report.changes = fitting_changes(subject, environment);
@@ -169,9 +173,9 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
   return report;
 }
 
-Time step_time(const Case& subject, const Environment& environment) {
+Time step_time(const Case& subject, const Environment& environment, std::shared_ptr<const FoldedJob> folded) {
   if (subject.micro_batch_auto) return step_time(with_largest_micro_batch(subject, environment), environment);
-  const Simulated simulated = simulate_step(as_simulated(subject, environment), environment, {});
+  const Simulated simulated = simulate_step(as_simulated(subject, environment), environment, {}, std::move(folded));
   return step_windows(simulated.step, simulated.schedule).length;
 }
 

@@ -37,9 +37,9 @@ StepFlops step_flops(const Case& c, const std::vector<StageLayout>& layouts) {
   if (const Peft& peft = c.train.peft; peft.active()) {
     // Frozen weights have no gradient of their own; adapters are matrices like others.
     flops.model -= forward.layers.value + (peft.full_head ? 0.0 : forward.head.value);
-    for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
-      const LayerAdapters adapters =
-          layer_adapters(c.model, peft, c.model.layer_kind(layer), 1, 1, c.software.lora_merged_projections);
+    for (std::int64_t layer = 0; layer < c.model.layers + c.model.mtp; ++layer) {
+      const LayerKind kind = layer < c.model.layers ? c.model.layer_kind(layer) : c.model.predictor_kind();
+      const LayerAdapters adapters = layer_adapters(c.model, peft, kind, 1, 1, c.software.lora_merged_projections);
       const double met = adapters.parameters(peft.rank) +
                          static_cast<double>(c.model.top_k) * adapters.parameters_of_expert(peft.rank);
       flops.model += 6.0 * met * tokens;

@@ -29,14 +29,15 @@ double kept_kv_width(const Case& c) {
 
 // Linear layers whose input is kept: those with a weight gradient, their own or an adapter's. Counted as 0 or 1.
 struct KeptInputs {
-  double qkv = 1, mlp_in = 1, mlp_out = 1;  // the output projection's input is the attention's output, which is kept
+  double qkv = 1, mlp_in = 1, mlp_out = 1,
+         prediction = 1;  // the output projection's input is the attention's output, which is kept
 };
 
 KeptInputs kept_inputs(const Case& c) {
   const Peft& peft = c.train.peft;
   if (!peft.active() || (peft.format != nullptr && c.software.quantised_keeps_input)) return {};
   const Peft::Targets& t = peft.targets;
-  return {t.q || t.k || t.v ? 1.0 : 0.0, t.gate || t.up ? 1.0 : 0.0, t.down ? 1.0 : 0.0};
+  return {t.q || t.k || t.v ? 1.0 : 0.0, t.gate || t.up ? 1.0 : 0.0, t.down ? 1.0 : 0.0, 0.0};
 }
 
 // The narrow tensor between an adapter's factors, and its own copy of the input where it drops parts of it out (with a
@@ -118,7 +119,8 @@ KeptTensors kept_tensors(const Case& c, LayerKind kind) {
   } else {
     kept.mlp = element * static_cast<double>(m.ffn) / tp;
   }
-  if (kind.predictor) kept.predictor = (3 * input + 2) * h / u;  // both inputs' norms and the projection of them
+  // Of a prediction module the inputs of its norms, and what they make, which its projection works on.
+  if (kind.predictor) kept.predictor = ((1 + 2 * inputs.prediction) * input + 2) * h / u;
   return kept;
 }
 
@@ -161,6 +163,7 @@ double kept_beside(const Case& c, LayerKind kind, const RedoneParts& redone) {
   if (redone.core_attention) {
     kept.scores = 0;
     if (m.family != Model::Family::gpt || m.mla) kept.attention_out -= 4 * static_cast<double>(m.heads) / c.plan.tp;
+    if (redone.qkv) kept.attention_out = 0;  // the whole block, to the input of its last projection
   }
   const double f = kind.experts ? 0 : static_cast<double>(m.ffn) / c.plan.tp;
   if (redone.mlp_in) kept.mlp -= std::min(kept_of_mlp, of_activation) * f;
@@ -248,6 +251,12 @@ Bytes dropped_activations_of_layer(const Case& c, LayerKind kind) {
 
 Bytes kept_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
   return {kept_per_token(c, kind, recomputed) * tokens_of(c) * precision_scale(c)};
+}
+
+Bytes offloaded_activations_of_layer(const Case& c, bool recomputed, LayerKind kind) {
+  const double kept = kept_per_token(c, kind, recomputed);
+  const double leaving = c.software.offload.layer_inputs_only ? std::min(kept, checkpoint_per_token(c)) : kept;
+  return {leaving * c.plan.offload.of_activations() * tokens_of(c) * precision_scale(c)};
 }
 
 Bytes activation_gradients_of_layer(const Case& c, LayerKind kind) {

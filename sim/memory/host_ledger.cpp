@@ -43,7 +43,9 @@ RankMemory of_rank(const Case& c, const StageLayout& layout, Bytes activations) 
   const double held = sharded_parameters(layout, c.plan);
   double all_weights = 0;
   for (const Chunk& chunk : layout.chunks) {
-    for (const Block& block : chunk.blocks) all_weights += offloaded_weight_bytes(c, block);
+    for (const Block& block : chunk.blocks) {
+      all_weights += offloaded_weight_bytes(c, block) + (second_copy_on_host(c) ? second_copy_bytes(c, block) : 0);
+    }
   }
   const double on_host = held * offload.of_optimizer();
   const bool updates = offload.optimizer != Place::gpu && software.adam != Software::Offload::Adam::gpu;

@@ -12,17 +12,20 @@ namespace {
 
 Bytes whole(Bytes amount) { return {std::round(amount.value)}; }
 
-// Of the layers a pass keeps, the share that stays on the GPU; two layers more are on their way.
-Bytes kept_on_gpu(const Case& c, Bytes layer) { return layer * (1.0 - c.plan.offload.of_activations()); }
+Bytes kept_on_gpu(const Case& c, bool recomputed, LayerKind kind) {
+  return kept_activations_of_layer(c, recomputed, kind) - offloaded_activations_of_layer(c, recomputed, kind);
+}
+
+// Of the activations that leave, those of two layers are on their way.
 Bytes activation_copies(const Case& c, const StageLayout& layout) {
   Bytes largest;
   for (const Chunk& chunk : layout.chunks) {
     for (const Block& block : chunk.blocks) {
       if (block.kind != Block::Kind::layer) continue;
-      largest = std::max(largest, kept_activations_of_layer(c, block.recomputed, block.layer));
+      largest = std::max(largest, offloaded_activations_of_layer(c, block.recomputed, block.layer));
     }
   }
-  return whole(2.0 * c.plan.offload.of_activations() * largest);
+  return whole(2.0 * largest);
 }
 
 // While the GPU steps through state that is on the host, two blocks of it are here.
@@ -79,8 +82,7 @@ Bytes backward_working(const Case& c, const Chunk& chunk) {
       weights = std::max(weights, Bytes{kept_dequantised_weights(c, block)});
       held += held_activation_gradients_of_layer(c);
     } else if (c.plan.recompute.of_parts()) {
-      const Bytes kept = kept_on_gpu(c, kept_activations_of_layer(c, false, block.layer));
-      made_again = whole_activations_of_layer(c, block.layer) - kept;
+      made_again = whole_activations_of_layer(c, block.layer) - kept_on_gpu(c, false, block.layer);
     }
     working = std::max(working, made_again + activation_gradients_of_layer(c, block.layer));
   }
@@ -92,9 +94,8 @@ StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
   StageMemory::ChunkMemory memory;
   for (const Block& block : chunk.blocks) {
     if (block.kind != Block::Kind::layer) continue;
-    const Bytes layer = kept_activations_of_layer(c, block.recomputed, block.layer);
-    Bytes on_gpu = kept_on_gpu(c, layer);
-    memory.offloaded += layer - on_gpu;
+    Bytes on_gpu = kept_on_gpu(c, block.recomputed, block.layer);
+    memory.offloaded += offloaded_activations_of_layer(c, block.recomputed, block.layer);
     if (block.recomputed) memory.dropped = std::max(memory.dropped, dropped_activations_of_layer(c, block.layer));
     if (!block.recomputed) on_gpu += Bytes{kept_dequantised_weights(c, block)};
     const bool held = block.recomputed && held_activation_gradients_of_layer(c).value > 0;

@@ -49,11 +49,17 @@ std::vector<StageMemory> stage_memories(const Case& subject, const std::vector<S
 
 // Bytes of activations that one layer keeps for the backward pass of one micro-batch on one rank.
 Bytes kept_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind);
+// What of it goes to the host until the backward pass.
+Bytes offloaded_activations_of_layer(const Case& subject, bool recomputed, LayerKind kind);
 
 // Of a block's weights where they live on the host: a rank's part after ZeRO, and whole; and of each, those of a
 // trained parameter.
 double offloaded_weight_bytes(const Case& subject, const Block& block);
 double whole_offloaded_weight_bytes(const Case& subject, const Block& block);
+// A rank's part of the second copy of a block's weights that ZeRO++ keeps in every group, and whether that is on the
+// host: it lies with the sharded weights, unless those are on drives.
+double second_copy_bytes(const Case& subject, const Block& block);
+bool second_copy_on_host(const Case& subject);
 double trained_weight_bytes(const Case& subject);
 // Of optimizer state, on average a trained parameter of a stage.
 double host_state_bytes(const Case& subject, const StageLayout& layout);

@@ -117,8 +117,12 @@ double largest_matrix(const Model& m, double tp) {
 Bytes weight_bytes(const Case& c, const StageLayout& layout) {
   // ZeRO-3 over a pipeline keeps some of the stage's weights whole.
   const double whole = c.plan.zero == 3 && c.plan.pp > 1 ? c.software.zero3_pipeline_extra_bytes : 0;
-  const double second = c.plan.zeropp.secondary ? element_bytes(c.train.precision) / c.plan.zeropp.group : 0;
-  const Bytes bytes{layout.parameters() * (whole + second) + quantisation_constants(c, layout)};
+  Bytes bytes{layout.parameters() * whole + quantisation_constants(c, layout)};
+  if (!second_copy_on_host(c)) {
+    for (const Chunk& chunk : layout.chunks) {
+      for (const Block& block : chunk.blocks) bytes += Bytes{second_copy_bytes(c, block)};
+    }
+  }
   if (c.plan.offload.params != Place::gpu) return bytes;
   const double copied = fp8_copied(c, layout) * (c.software.fp8_weight_copy_bytes - state_of(c).weights);
   const auto of = [&](const Parameters& held) {
@@ -202,6 +206,12 @@ double offloaded_weight_bytes(const Case& c, const Block& block) {
 double whole_offloaded_weight_bytes(const Case& c, const Block& block) {
   return offloaded_bytes(c, block.rest) + offloaded_bytes(c, block.experts);
 }
+
+double second_copy_bytes(const Case& c, const Block& block) {
+  return c.plan.zeropp.secondary ? block.parameters() * element_bytes(c.train.precision) / c.plan.zeropp.group : 0;
+}
+
+bool second_copy_on_host(const Case& c) { return c.plan.zeropp.secondary && c.plan.offload.params == Place::cpu; }
 
 double trained_weight_bytes(const Case& c) {
   return has_fp8_copies(c) ? c.software.fp8_weight_copy_bytes : state_of(c).weights;

@@ -29,6 +29,11 @@ double biases_and_norms_on_rank(const Model& m, int tp) {
   return rest / (m.family == Model::Family::gpt ? tp : 1);
 }
 
+// The projection of a prediction module's two inputs to one.
+double prediction_input_on_rank(const Model& m, int tp) {
+  return 2.0 * static_cast<double>(m.hidden) * static_cast<double>(m.hidden) / tp;
+}
+
 double experts_on_rank(const Model& m, const Plan& plan) {
   const ExpertProjections p = expert_projections(m, plan.tp, plan.etp);
   return static_cast<double>(m.experts) / plan.ep * (size(p.expert_in) + size(p.expert_out));
@@ -42,7 +47,7 @@ Block layer_block(const Model& m, const Plan& plan, LayerKind kind, bool recompu
     block.rest.full += size(expert_projections(m, plan.tp, plan.etp).router);
     (plan.experts_as_rest() ? block.rest : block.experts).full += experts_on_rank(m, plan);
   }
-  if (kind.predictor) block.rest.full += 2.0 * static_cast<double>(m.hidden) * static_cast<double>(m.hidden) / plan.tp;
+  if (kind.predictor) block.rest.full += prediction_input_on_rank(m, plan.tp);
   return block;
 }
 
@@ -109,6 +114,15 @@ void freeze(Block& block, const Model& m, const Plan& plan, const Software& soft
       layer_adapters(m, peft, block.layer, plan.tp, plan.etp, software.lora_merged_projections);
   block.rest.adapters += adapters.parameters(peft.rank);
   quantise(block.rest, matrices_on_rank(m, block.layer, plan.tp));
+  if (block.layer.predictor) {
+    quantise(block.rest, prediction_input_on_rank(m, plan.tp));
+    // Its copy of the token table is trained with the table.
+    const double table = weights - layer_block(m, plan, block.layer, block.recomputed).rest.full;
+    if (peft.full_embedding) {
+      block.rest.frozen -= table;
+      block.rest.full += table;
+    }
+  }
   if (!block.layer.experts) return;
   Parameters& experts = plan.experts_as_rest() ? block.rest : block.experts;
   experts.adapters += static_cast<double>(m.experts) / plan.ep * adapters.parameters_of_expert(peft.rank);

@@ -103,7 +103,6 @@ void check_peft(const Question& q, const Software& software, const Plan& plan) {
                                           "what it adapts; legal: 1 to {}",
                                           peft.rank, q.model.hidden, q.model.hidden));
   }
-  if (q.model.mtp > 0) q.diagnostics.unsupported(position, message("train.peft with prediction modules"));
   if (splits_backward(plan.schedule)) {
     q.diagnostics.unsupported(position, message("train.peft with a schedule that defers weight gradients (legal: 1f1b, "
                                                 "interleaved, gpipe)"));

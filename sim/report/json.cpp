@@ -54,17 +54,30 @@ Json train_json(const Train& t) {
           {"tokens", t.tokens > 0 ? Json(t.tokens) : Json(nullptr)}};
 }
 
+// How many GPUs of every name a job has.
+Json gpu_kinds_json(const ClusterDescription& c) {
+  Json kinds = Json::array();
+  for (const Gpu* gpu : c.unlike_gpus()) {
+    int count = 0;
+    for (int number = 0; number < c.gpus; ++number) count += c.gpu_at(number).name == gpu->name;
+    kinds.push_back({{"gpu", gpu->name}, {"gpus", count}});
+  }
+  return kinds;
+}
+
 Json cluster_json(const ClusterDescription& c) {
-  return {{"node", or_null(c.node_name)},
-          {"fabric", or_null(c.fabric_name)},
-          {"gpu", c.gpu.full_name()},
-          {"gpus", c.gpus},
-          {"nodes", c.nodes()},
-          {"gpus_per_node", c.gpus_per_node},
-          {"intra", to_string(c.intra)},
-          {"nics", c.nics},
-          {"nic_gbps", c.nic_rate.value * 8 / kGiga},
-          {"net", c.nodes() > 1 ? Json(to_string(c.network)) : Json(nullptr)}};
+  Json json = {{"node", or_null(c.node_name)},
+               {"fabric", or_null(c.fabric_name)},
+               {"gpu", c.gpu.full_name()},
+               {"gpus", c.gpus},
+               {"nodes", c.nodes()},
+               {"gpus_per_node", c.gpus_per_node},
+               {"intra", to_string(c.intra)},
+               {"nics", c.nics},
+               {"nic_gbps", c.nic_rate.value * 8 / kGiga},
+               {"net", c.nodes() > 1 ? Json(to_string(c.network)) : Json(nullptr)}};
+  if (c.unlike_gpus().size() > 1) json["gpu_kinds"] = gpu_kinds_json(c);
+  return json;
 }
 
 Json recompute_json(const Recompute& recompute) {

@@ -181,6 +181,7 @@ void read_offload(MapReader& reader, Software::Offload& offload, Diagnostics& di
   set(offload.params, map.boolean("params"));
   set(offload.activations, map.boolean("activations"));
   set(offload.together, map.boolean("together"));
+  set(offload.layer_inputs_only, map.boolean("layer_inputs_only"));
   set(offload.nvme, map.boolean("nvme"));
   if (const auto adam = map.choice("adam", {"vectorised", "torch", "torch-2020", "gpu"}))
     offload.adam = static_cast<Software::Offload::Adam>(*adam);

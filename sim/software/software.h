@@ -200,6 +200,8 @@ struct Software {
   struct Offload {
     bool optimizer = false, params = false, activations = false, nvme = false;
     bool together = false;  // weights, gradients and optimizer only at once (FSDP's CPUOffload)
+    // Of the activations only the inputs of layers leave, which recompute of a whole layer starts from.
+    bool layer_inputs_only = false;
     enum class Adam {
       vectorised,  // on the host, one pass over the states (DeepSpeedCPUAdam)
       torch,       // on the host, a few vectorised operations on each tensor

@@ -30,7 +30,6 @@ struct Job {
   struct About {
     Purpose purpose;
     Algorithm algorithm;
-    GroupShape shape;
   };
   std::vector<About> about;
 };
@@ -58,7 +57,7 @@ void add_group(Job& job, Purpose purpose, int stage, const std::vector<int>& ran
     group.loads = job.placed.loads(ranks, algorithm);
     group.ranks = ranks;
     job.groups.push_back(std::move(group));
-    job.about.push_back({purpose, algorithm, shape});
+    job.about.push_back({purpose, algorithm});
   }
 }
 
@@ -98,7 +97,7 @@ void add_exchange_group(Job& job, Purpose purpose, const TokenExchange& tokens, 
   group.kind = group_kind(purpose, Algorithm::all_to_all, stage, shape);
   group.ranks = std::move(ranks);
   job.groups.push_back(std::move(group));
-  job.about.push_back({purpose, Algorithm::all_to_all, shape});
+  job.about.push_back({purpose, Algorithm::all_to_all});
 }
 
 // The groups of layers with experts, all stages together.
@@ -177,7 +176,7 @@ void add_host_groups(Job& job, const Case& c, const Cluster& cluster, const Host
       group.ranks = {rank};
       group.loads = host_loads(purpose, rank, cluster, host);
       job.groups.push_back(std::move(group));
-      job.about.push_back({purpose, Algorithm::direct, {}});
+      job.about.push_back({purpose, Algorithm::direct});
     }
   }
 }
@@ -212,6 +211,41 @@ Job communicating_groups(const Case& c, const Cluster& cluster, const HostWork& 
   return job;
 }
 
+bool is_host_work(Purpose purpose) { return purpose >= Purpose::to_host; }
+
+GroupShape shape_of_group(const Cluster& cluster, const FoldedJob::Group& group) {
+  if (is_host_work(group.purpose)) return {};
+  const GroupShape shape = shape_of(cluster, group.ranks);
+  return group.algorithm == Algorithm::all_to_all ? with_exchange(shape, cluster, group.loads) : shape;
+}
+
+// Ranks may fold that have the same stage and the same GPU; none where every one is to be simulated.
+std::vector<std::uint64_t> rank_colours(const Case& c, bool folds) {
+  std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
+  for (std::size_t r = 0; r < colours.size(); ++r) {
+    colours[r] = folds ? static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp) : r;
+  }
+  for (const ClusterDescription::OddGpu& odd : c.cluster.odd_gpus) {
+    if (!folds || odd.number >= c.plan.gpus()) continue;
+    std::uint64_t& colour = colours[static_cast<std::size_t>(odd.number)];
+    colour = mix_bits(mix_bits(colour ^ static_cast<std::uint64_t>(odd.kind) << 32) ^
+                      std::bit_cast<std::uint64_t>(odd.speed));
+  }
+  return colours;
+}
+
+FoldedJob fold(const Case& c, const Cluster& cluster, const HostWork& host, bool folds) {
+  Job job = communicating_groups(c, cluster, host);
+  FoldedJob folded{refine(rank_colours(c, folds), job.groups, cluster), {}};
+  for (const Classes::GroupClass& group : folded.classes.groups) {
+    const Job::About& about = job.about[group.representative];
+    CommunicatorGroup& representative = job.groups[group.representative];
+    folded.groups.push_back(
+        {about.purpose, about.algorithm, std::move(representative.ranks), std::move(representative.loads)});
+  }
+  return folded;
+}
+
 }  // namespace
 
 const char* to_string(Purpose purpose) {
@@ -229,35 +263,26 @@ TokenExchange exchange_of(const Case& c) {
 }
 
 Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,
-                             Folding folding, const HostRates& hosts)
-    : cluster_(cluster), constants_(constants), host_work_(host_work(c, cluster, hosts)) {
+                             Folding folding, const HostRates& hosts, std::shared_ptr<const FoldedJob> known)
+    : cluster_(cluster), constants_(constants), host_work_(host_work(c, cluster, hosts)), folded_(std::move(known)) {
   std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
   std::iota(everyone.begin(), everyone.end(), 0);
   job_wide_latency_ =
       collective_cost(Collective::all_reduce, {8.0}, shape_of(cluster, everyone), cluster, constants).latency;
-  const Job job = communicating_groups(c, cluster, host_work_);
-  std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
-  for (std::size_t r = 0; r < colours.size(); ++r) {
-    colours[r] = folding == Folding::none ? r : static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp);
+  if (!folded_) {
+    folded_ = std::make_shared<const FoldedJob>(fold(c, cluster, host_work_, folding == Folding::symmetric));
   }
-  for (const ClusterDescription::OddGpu& odd : c.cluster.odd_gpus) {
-    if (folding == Folding::none || odd.number >= c.plan.gpus()) continue;
-    std::uint64_t& colour = colours[static_cast<std::size_t>(odd.number)];
-    colour = mix_bits(mix_bits(colour ^ static_cast<std::uint64_t>(odd.kind) << 32) ^
-                      std::bit_cast<std::uint64_t>(odd.speed));
-  }
-  classes_ = refine(colours, job.groups, cluster);
-  for (const Classes::RankClass& rank : classes_.ranks) stages_.push_back(coordinates(c.plan, rank.representative).pp);
+  const Classes& classes = folded_->classes;
+  for (const Classes::RankClass& rank : classes.ranks) stages_.push_back(coordinates(c.plan, rank.representative).pp);
 
-  by_rank_.resize(classes_.ranks.size());
-  for (std::size_t g = 0; g < classes_.groups.size(); ++g) {
-    const std::size_t representative = classes_.groups[g].representative;
-    const Job::About& about = job.about[representative];
-    Communicator communicator{about.purpose, about.algorithm, about.shape, {}, {}};
-    for (int rank : job.groups[representative].ranks) {
-      const std::uint32_t rank_class = classes_.class_of_rank[static_cast<std::size_t>(rank)];
+  by_rank_.resize(classes.ranks.size());
+  for (std::size_t g = 0; g < folded_->groups.size(); ++g) {
+    const FoldedJob::Group& group = folded_->groups[g];
+    Communicator communicator{group.purpose, group.algorithm, shape_of_group(cluster, group), {}, {}};
+    for (int rank : group.ranks) {
+      const std::uint32_t rank_class = classes.class_of_rank[static_cast<std::size_t>(rank)];
       std::vector<std::uint32_t>& members = communicator.rank_classes;
-      const bool ordered = about.algorithm == Algorithm::direct;
+      const bool ordered = group.algorithm == Algorithm::direct;
       if (ordered || std::find(members.begin(), members.end(), rank_class) == members.end())
         members.push_back(rank_class);
     }
@@ -276,10 +301,10 @@ Communicators::Communicators(const Case& c, const Cluster& cluster, const Collec
              return x.group_class == y.group_class && x.bytes_per_unit == y.bytes_per_unit;
            });
   };
-  for (std::size_t l = 0; l < classes_.links.size(); ++l) {
-    const Link link = cluster.link(classes_.links[l].representative);
+  for (std::size_t l = 0; l < classes.links.size(); ++l) {
+    const Link link = cluster.link(classes.links[l].representative);
     const auto twin = std::find_if(kept.begin(), kept.end(), [&](std::size_t other) {
-      return same_traffic(classes_.links[other], classes_.links[l]);
+      return same_traffic(classes.links[other], classes.links[l]);
     });
     folded_class_.push_back(static_cast<std::uint32_t>(twin - kept.begin()));
     if (twin == kept.end()) {
@@ -291,7 +316,7 @@ Communicators::Communicators(const Case& c, const Cluster& cluster, const Collec
     }
   }
   for (std::size_t l = 0; l < kept.size(); ++l) {
-    for (const Classes::LinkClass::Use& use : classes_.links[kept[l]].uses) {
+    for (const Classes::LinkClass::Use& use : classes.links[kept[l]].uses) {
       communicators_[use.group_class].uses.push_back({static_cast<std::uint32_t>(l), use.bytes_per_unit});
     }
   }
@@ -334,7 +359,7 @@ BytesPerSecond Communicators::one_nic(std::uint32_t rank_class, Purpose purpose)
 }
 
 std::optional<std::uint32_t> Communicators::folded_link(LinkId link) const {
-  const auto& all = classes_.class_of_link;
+  const auto& all = folded_->classes.class_of_link;
   const auto found =
       std::lower_bound(all.begin(), all.end(), link, [](const auto& entry, LinkId id) { return entry.first < id; });
   if (found == all.end() || found->first != link) return std::nullopt;

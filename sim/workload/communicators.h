@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -55,15 +56,30 @@ struct Communicator {
 // How the tokens of the case travel to their experts.
 TokenExchange exchange_of(const Case& subject);
 
+// Who communicates in a job, folded. That hangs on the plan and on what is wired to what; rates only tell links apart,
+// so it holds as well where all links of a kind are faster by the same factor. For a large job it takes most of the
+// time of a simulation.
+struct FoldedJob {
+  Classes classes;
+  struct Group {
+    Purpose purpose = Purpose::tensor;
+    Algorithm algorithm = Algorithm::ring;
+    std::vector<int> ranks;
+    std::vector<LinkLoad> loads;
+  };
+  std::vector<Group> groups;  // the representative of each class
+};
+
 // All communication of a job, folded: one rank, one communicator and one link stand for all that cannot differ.
 class Communicators {
  public:
   enum class Folding { symmetric, none };
-  // `hosts` is looked at only for plans that offload.
+  // `hosts` is looked at only for plans that offload. `known`: the same job's, folded before.
   Communicators(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Folding folding,
-                const HostRates& hosts = {});
+                const HostRates& hosts = {}, std::shared_ptr<const FoldedJob> known = nullptr);
 
-  const std::vector<Classes::RankClass>& rank_classes() const { return classes_.ranks; }
+  const std::shared_ptr<const FoldedJob>& folded() const { return folded_; }
+  const std::vector<Classes::RankClass>& rank_classes() const { return folded_->classes.ranks; }
   int stage_of(std::uint32_t rank_class) const { return stages_[rank_class]; }
   const std::vector<Communicator>& all() const { return communicators_; }
 
@@ -106,7 +122,7 @@ class Communicators {
   const CollectiveConstants& constants_;
   HostWork host_work_;
   Seconds job_wide_latency_;
-  Classes classes_;
+  std::shared_ptr<const FoldedJob> folded_;
   std::vector<int> stages_;
   std::vector<Communicator> communicators_;
   std::vector<FoldedLink> links_;

@@ -118,6 +118,7 @@ struct Step {
   // (Software::optimizer_post_validated).
   bool staggered = false;
   int simulated_ranks = 0, total_ranks = 0;
+  std::shared_ptr<const FoldedJob> folded;
 };
 
 struct StepOptions {
@@ -126,6 +127,8 @@ struct StepOptions {
   bool with_pieces = false;  // keep what tasks are made of, for traces
   // If they were made before, for a plan that spreads the job alike; folding and hosts are theirs then.
   std::shared_ptr<const Communicators> communicators = nullptr;
+  // Else of this job where it is known, on a cluster of other rates: Step::folded.
+  std::shared_ptr<const FoldedJob> folded = nullptr;
 };
 
 // Builds the step of a case (whose micro-batch is known) on its cluster.

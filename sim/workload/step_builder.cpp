@@ -41,9 +41,10 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
                          const StepOptions& options)
     : case_(subject),
       cluster_(cluster),
-      shared_communicators_(options.communicators ? options.communicators
-                                                  : std::make_shared<const Communicators>(
-                                                        subject, cluster, constants, options.folding, options.hosts)),
+      shared_communicators_(options.communicators
+                                ? options.communicators
+                                : std::make_shared<const Communicators>(subject, cluster, constants, options.folding,
+                                                                        options.hosts, options.folded)),
       communicators_(*shared_communicators_),
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
@@ -72,6 +73,7 @@ Step StepBuilder::build() {
   join_stages();
   finish_step();
   step_.communicators = communicators_.all();
+  step_.folded = communicators_.folded();
   return std::move(step_);
 }
 
@@ -330,7 +332,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
   const bool gathers = plan.zero == 3 && has_shards() && op.pass != Pass::weight_gradient &&
                        (!gathers_once(case_) || is_first_forward(op));
   const bool from_group = plan.zeropp.secondary && op.pass != Pass::forward;
-  const bool fetches = plan.offload.params != Offload::Place::gpu && !from_group;
+  const bool fetches = plan.offload.params != Offload::Place::gpu && (!from_group || second_copy_on_host(case_));
   const bool prefetches = (gathers || fetches) && case_.software.zero3_overlap;
   const int ahead = prefetches ? case_.software.zero3_prefetch_layers : 0;
   std::vector<PerRank> gathered(blocks.size()), gathered_experts(blocks.size());
@@ -350,6 +352,7 @@ void StepBuilder::issue_blocks(const PipelineOp& op, bool contended, Span& span)
       if (gathers && !(fetches && case_.software.offload.whole_blocks)) {
         ready = issue_collective(from_group ? Purpose::local : Purpose::shard, Collective::all_gather, bytes,
                                  TaskKind::shard_gather, ready, !prefetches, op);
+        store_second_copy(block, ready, !prefetches, op);
       }
       const Bytes of_experts = gathered_bytes(block.experts, block.kind);
       if (gathers && of_experts.value > 0 && !(fetches && case_.software.offload.whole_blocks)) {

@@ -116,6 +116,7 @@ class StepBuilder {
   bool gradients_leave_in(const PipelineOp& op) const;
   void copy_gradients_out(double parameters, bool experts, const PerRank& after, const PipelineOp& op);
   PerRank fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream, const PipelineOp& op);
+  void store_second_copy(const Block& block, const PerRank& gathered, bool on_compute_stream, const PipelineOp& op);
   double offloaded_activations(const PipelineOp& op, int block_index) const;
   bool offload_needs_blocks(const PipelineOp& op) const;
   void update_offloaded_state(TaskId norm);

@@ -93,9 +93,13 @@ void StepBuilder::copy_gradients_out(double parameters, bool experts, const PerR
   for (std::size_t r = 0; r < ranks_.size(); ++r) gradients_out_[ranks_[r]] = ready[r];
 }
 
-// This rank's part of a block's weights comes to the GPU, over host memory if it lies on a drive.
+// This rank's part of a block's weights comes to the GPU, over host memory if it lies on a drive; after the forward
+// pass its part of the group's second copy, where there is one.
 StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const PerRank& after, bool on_compute_stream,
                                                    const PipelineOp& op) {
+  if (second_copy_on_host(case_) && op.pass != Pass::forward) {
+    return issue_host(Purpose::from_host, second_copy_bytes(case_, block), {&after}, op, on_compute_stream);
+  }
   const bool whole = case_.software.offload.whole_blocks;
   const double bytes = whole ? whole_offloaded_weight_bytes(case_, block) : offloaded_weight_bytes(case_, block);
   if (bytes <= 0) return after;
@@ -104,10 +108,16 @@ StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const Per
   return issue_host(Purpose::from_host, bytes, {&ready}, op, on_compute_stream);
 }
 
+// A step's first gather of a block leaves the group's second copy of it on the host.
+void StepBuilder::store_second_copy(const Block& block, const PerRank& gathered, bool on_compute_stream,
+                                    const PipelineOp& op) {
+  if (!second_copy_on_host(case_) || !is_first_forward(op)) return;
+  issue_host(Purpose::to_host, second_copy_bytes(case_, block), {&gathered}, op, on_compute_stream);
+}
+
 // Bytes that a block's forward pass sends to the host. The very last layer is needed again at once and stays.
 double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index) const {
-  const double share = case_.plan.offload.of_activations();
-  if (share <= 0) return 0;
+  if (case_.plan.offload.of_activations() <= 0) return 0;
   const auto& blocks =
       step_.layouts[static_cast<std::size_t>(stage_)].chunks[static_cast<std::size_t>(op.chunk)].blocks;
   const Block& block = blocks[static_cast<std::size_t>(block_index)];
@@ -116,7 +126,7 @@ double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index)
   const auto behind = blocks.begin() + block_index + 1;
   const bool more = std::any_of(behind, blocks.end(), [](const Block& b) { return b.kind == Block::Kind::layer; });
   if (last_chunk && !more) return 0;
-  return kept_activations_of_layer(case_, block.recomputed, block.layer).value * share;
+  return offloaded_activations_of_layer(case_, block.recomputed, block.layer).value;
 }
 
 bool StepBuilder::offload_needs_blocks(const PipelineOp& op) const {

@@ -46,6 +46,8 @@ TEST_CASE("elasticities add up to one with the share of the fixed cost of a step
     double sum = 0;
     for (const auto& [name, value] : e.named()) sum += value;
     CHECK(sum == doctest::Approx(1.0).epsilon(1e-9));
+    // The job folds alike at other rates, so it need not be folded again.
+    CHECK(elasticity(subject, environment(), simulate_plainly(subject).step.folded).of == e.of);
     // `other` is the rest to 1; it must be what a cheaper fixed cost would gain.
     const Case as_run = as_simulated(subject, environment());
     const double fixed = as_run.software.step_overhead_ms * 1e-3 / step_time(subject, environment()).seconds();

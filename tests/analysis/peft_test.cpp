@@ -56,6 +56,28 @@ TEST_CASE("only adapters have gradients and optimizer states") {
   CHECK(parts.weights.value == doctest::Approx(2 * frozen + 8 * layer * state.weights));
 }
 
+TEST_CASE("adapters of prediction modules are trained like those of layers, the rest of a module stays frozen") {
+  const auto run = [](int mtp, const std::string& peft) {
+    return simulate_plainly(
+        case_of("model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000, mtp: " +
+                std::to_string(mtp) + "}\n" + kCard + training(peft) + "software: hf-trainer\nplan: {}"));
+  };
+  const double layer = 16.0 * ((2048 + 2048) + 2 * (1024 + 2048) + (2048 + 2048) + 3 * (2048 + 5632));
+  for (const int mtp : {0, 1, 2})
+    CHECK(run(mtp, kLora).step.layouts[0].trained() == doctest::Approx((8 + mtp) * layer));
+
+  const double frozen = run(1, kLora).step.layouts[0].parameters() - run(0, kLora).step.layouts[0].parameters() - layer;
+  CHECK(frozen ==
+        doctest::Approx(2.0 * 2048 * 2048 + 2 * 2048.0 * 2048 + 2 * 2048.0 * 1024 + 3 * 2048.0 * 5632).epsilon(1e-3));
+
+  // A module is a layer, a projection and a pass through the head: more than a layer longer, less than three.
+  const double none = run(0, kLora).step_time.seconds(), one = run(1, kLora).step_time.seconds();
+  CHECK(one - none > none / 10);
+  CHECK(one - none < 3 * none / 8);
+  CHECK(run(1, "peft: none").step_time.seconds() > one);
+  CHECK(run(1, kQlora).memory[0].parts.weights < run(1, kLora).memory[0].parts.weights / 2.0);
+}
+
 TEST_CASE("frozen matrices take 4 FLOPs a parameter and token, adapters 6") {
   const CaseReport r =
       simulate_plainly(case_of(kModel + kCard + training(kLora) + "software: megatron-core\nplan: {}"));
@@ -160,7 +182,10 @@ TEST_CASE("folded and unfolded agree, books balance and breakdowns add up with a
         kModel + two_nodes + training(kLora, 32) + "software: megatron-core\nplan: {tp: 2, pp: 4}",
         tied + kNode + training("peft: {kind: lora, rank: 8, full: [embedding, lm_head]}", 32) +
             "software: megatron-core\nplan: {pp: 4}",
-        tied + kNode + training(kLora, 32) + "software: megatron-core\nplan: {pp: 4}"}) {
+        tied + kNode + training(kLora, 32) + "software: megatron-core\nplan: {pp: 4}",
+        "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000, mtp: 1}\n" +
+            kNode + training("peft: {kind: lora, rank: 8, full: [embedding]}", 32) +
+            "software: megatron-core\nplan: {pp: 4}"}) {
     CAPTURE(yaml);
     const Case c = case_of(yaml);
     const CaseReport folded = simulate_plainly(c), whole = simulate_plainly(c, Communicators::Folding::none);

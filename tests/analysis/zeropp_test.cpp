@@ -61,6 +61,21 @@ TEST_CASE("with a second copy in every node the backward pass gathers inside it"
   CHECK(hpz.step_time < plain.step_time);
 }
 
+TEST_CASE("the second copy lies on the host where the weights do, and comes from there") {
+  const auto run = [](const std::string& zeropp) {
+    return simulate_plainly(case_of(zeropp_job(zeropp, "recompute: none, offload: params")));
+  };
+  const CaseReport plain = run(""), hpz = run("{secondary: true}");
+  const double n = parameters(plain);
+  // A rank holds 1/16 of the weights and, of its node's copy, 1/8. One micro-batch: forward, then backward.
+  CHECK(bytes_sent(plain, TaskKind::copy_from_host) == doctest::Approx(2 * (2 * n / 16)));
+  CHECK(bytes_sent(hpz, TaskKind::copy_from_host) == doctest::Approx(2 * n / 16 + 2 * n / 8));
+  CHECK(bytes_sent(hpz, TaskKind::copy_to_host) - bytes_sent(plain, TaskKind::copy_to_host) ==
+        doctest::Approx(2 * n / 8));
+  CHECK(hpz.memory[0].parts.weights.value == plain.memory[0].parts.weights.value);
+  CHECK(hpz.host->parts.weights.value - plain.host->parts.weights.value == doctest::Approx(8 * 2 * n / 8));
+}
+
 TEST_CASE("quantised gradients cross a node as int4, and the network as a group's share of that") {
   const CaseReport qgz = simulate_plainly(case_of(zeropp_job("{gradients: true}")));
   const double n = parameters(qgz);

@@ -10,6 +10,18 @@ using namespace foretrain;
 using namespace foretrain::report;
 using nlohmann::json;
 
+TEST_CASE("a mixed job says how many GPUs of each kind it has") {
+  CaseReport mixed = report::testing::hand_made("mixed");
+  ClusterDescription& cluster = mixed.subject.cluster;
+  cluster.other_gpus.push_back(cluster.gpu);
+  cluster.other_gpus.front().name = "other card";
+  cluster.odd_gpus = {{.number = 0, .kind = 0, .speed = 0.7}, {.number = 1, .kind = 1}, {.number = 2, .kind = 1}};
+  const json answer = json::parse(run_json(report::testing::run_of({mixed, report::testing::hand_made("alike")})));
+  CHECK(answer["cases"][0]["cluster"]["gpu_kinds"] ==
+        json::parse(R"([{"gpu": "card", "gpus": 6}, {"gpu": "other card", "gpus": 2}])"));
+  CHECK_FALSE(answer["cases"][1]["cluster"].contains("gpu_kinds"));
+}
+
 TEST_CASE("every key of the contract is there") {
   const json answer = json::parse(run_json(report::testing::run_of({report::testing::hand_made("one")})));
   REQUIRE(answer["cases"].size() == 1);
