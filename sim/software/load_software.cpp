@@ -110,6 +110,7 @@ void read_peft(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.lora_fused, reader.boolean("lora_fused"));
   set(s.lora_adapter_bytes, reader.number("lora_adapter_bytes", Unit::count, {2, 4}));
   set(s.lora_merged_projections, reader.boolean("lora_merged_projections"));
+  if (const Node* targets = reader.node("lora_targets")) s.lora_targets = *targets;
   set(s.zero3_holds_frozen_inputs, reader.boolean("zero3_holds_frozen_inputs"));
   set(s.unquantised_bytes, reader.number("unquantised_bytes", Unit::count, kBytesEach));
   set(s.quantises_head, reader.boolean("quantises_head"));

@@ -76,6 +76,8 @@ struct Software {
   bool lora_fused = false;
   double lora_adapter_bytes = 2;
   bool lora_merged_projections = false;  // one adapter for Q, K and V, one for gate and up
+  std::optional<config::Node>
+      lora_targets;  // as in train.peft.targets, where a scenario does not say; none: all-linear
   // Under ZeRO-3 the hooks of frozen weights hold the input of every recomputed layer, and with it the gradient of
   // that, until the backward pass is through (register_multi_grad_hook in PyTorch's FSDP).
   bool zero3_holds_frozen_inputs = false;
