@@ -143,8 +143,8 @@ std::vector<std::pair<std::string, Choice>> plan_kinds() {
 
 std::string summary(const AccuracyPage& page, const std::vector<Run>& runs) {
   const Accuracy all = accuracy_of(runs, [](const Run& run) { return run.trusted; });
-  const Accuracy kept =
-      accuracy_of(runs, [&](const Run& run) { return run.trusted && !page.flags.contains(run.comparison->name); });
+  const Accuracy kept = accuracy_of(
+      runs, [&](const Run& run) { return run.trusted && !page.notes.flags.contains(run.comparison->name); });
   std::size_t sources = 0;
   double mean = 0;
   for (const Validation::Source& s : page.validation.sources) {
@@ -216,7 +216,7 @@ std::string error_bars(const AccuracyPage& page, const Coverage& coverage) {
       "and frameworks of your own.\n\n",
       percent(coverage.of_runs), page.bars.residuals.size(), percent(coverage.of_sources),
       signed_percent(std::expm1(-coverage.mean_width / 2)), signed_percent(std::expm1(coverage.mean_width / 2)));
-  const auto reliability = order_reliability(page.files, page.validation, page.flags, page.bars.model);
+  const auto reliability = order_reliability(page.files, page.validation, page.notes.flags, page.bars.model);
   std::vector<std::vector<std::string>> rows;
   for (const OrderReliability& r : reliability) {
     if (r.pairs == 0) continue;
@@ -305,10 +305,10 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
   for (const Run* run : worst_first(runs)) {
     if (rows.size() == kWorst) break;
     const Comparison& c = *run->comparison;
-    const auto flag = page.flags.find(c.name);
+    const auto flag = page.notes.flags.find(c.name);
     rows.push_back({c.name, fmt::format("{} x {}", run->traits.gpus, run->traits.gpu), run->traits.software,
                     seconds(*c.measured_step_time_s), seconds(*c.predicted_step_time_s), signed_percent(c.error()),
-                    flag == page.flags.end() ? "" : flag->second});
+                    flag == page.notes.flags.end() ? "" : flag->second});
   }
   text += table({"run", "GPUs", "framework", "measured", "predicted", "error", "what looks wrong with the run"}, rows);
 
@@ -317,8 +317,8 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
       "anything fitted to them nor do they count for error bars:\n\n";
   std::map<std::string, std::vector<const Run*>> by_reason;
   for (const Run& run : runs) {
-    const auto flag = page.flags.find(run.comparison->name);
-    if (flag != page.flags.end()) by_reason[flag->second].push_back(&run);
+    const auto flag = page.notes.flags.find(run.comparison->name);
+    if (flag != page.notes.flags.end()) by_reason[flag->second].push_back(&run);
   }
   rows.clear();
   for (const auto& [reason, flagged] : by_reason) {
@@ -332,6 +332,33 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
     rows.push_back({reason, signed_percent(a.bias), names});
   }
   return text + table({"what looks wrong", "mean error", "runs"}, rows);
+}
+
+std::string words_of(const std::map<std::string, config::Node>& set) {
+  std::vector<std::string> words;
+  for (const auto& [field, value] : set) {
+    words.push_back(fmt::format("`{}: {}`", field, value.is_scalar() ? value.scalar() : "..."));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string corrections(const AccuracyPage& page) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Correction& correction : page.notes.corrections) {
+    std::size_t runs = 0;
+    for (const MeasuredFile& file : page.files) {
+      runs += static_cast<std::size_t>(std::count_if(
+          file.cases.begin(), file.cases.end(), [&](const MeasuredCase& c) { return correction.concerns(c.name); }));
+    }
+    if (runs > 0) {
+      rows.push_back({fmt::format("{}", fmt::join(correction.runs, ", ")), std::to_string(runs),
+                      words_of(correction.set), correction.why, correction.source});
+    }
+  }
+  if (rows.empty()) return "";
+  return "## Read with corrections\n\nFields of these runs were written down wrongly, or guessed where a source says "
+         "more\n(tests/validation/flags.yaml).\n\n" +
+         table({"runs", "how many", "read as", "why", "source"}, rows);
 }
 
 std::string refusals(const AccuracyPage& page) {
@@ -414,6 +441,7 @@ std::string accuracy_markdown(const AccuracyPage& page) {
   text += "## By kind of plan\n\n" + groups_table("plan", runs, plan_kinds());
   text += peers_table(page, runs);
   text += where_wrong(page, runs);
+  text += corrections(page);
   text += refusals(page);
   text.pop_back();  // the blank line after the last table
   return text;

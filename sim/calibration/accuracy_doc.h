@@ -8,6 +8,7 @@
 
 #include "sim/calibration/confidence.h"
 #include "sim/calibration/step_fit.h"
+#include "sim/scenario/run_notes.h"
 
 namespace foretrain {
 
@@ -36,8 +37,8 @@ std::vector<OrderReliability> order_reliability(std::span<const MeasuredFile> fi
 struct AccuracyPage {
   std::span<const MeasuredFile> files;  // those that were validated
   const Validation& validation;
-  const std::map<std::string, std::string>& flags;  // runs that look wrong, with the reason
-  const ErrorBars& bars;                            // of these very runs
+  const RunNotes& notes;
+  const ErrorBars& bars;  // of these very runs
   std::span<const Peer> peers;
   std::span<const LeftOut> left_out = {};  // of the fit of step factors; nothing is said without
 };

@@ -211,23 +211,6 @@ std::vector<Residual> residuals_of(std::span<const MeasuredFile> files, const Va
   return residuals;
 }
 
-std::optional<std::map<std::string, std::string>> load_flags(const std::string& path, Diagnostics& diagnostics) {
-  const int errors_before = diagnostics.error_count();
-  const auto document = config::parse_yaml_file(path, diagnostics);
-  if (!document) return std::nullopt;
-  std::map<std::string, std::string> flags;
-  config::MapReader file(*document, diagnostics, "flags of runs");
-  if (const config::Node* list = file.node("flags"); list == nullptr || !list->is_map()) {
-    file.error("flags", message("flags must be a map from the names of runs to what is wrong with them"));
-  } else {
-    config::MapReader reasons(*list, diagnostics, "flags");
-    for (const auto& entry : list->map()) flags[entry.key] = reasons.required_text(entry.key);
-  }
-  file.finish();
-  if (diagnostics.error_count() > errors_before) return std::nullopt;
-  return flags;
-}
-
 std::string residuals_csv(std::span<const Residual> residuals, std::span<const std::string> head) {
   std::string text;
   for (const std::string& line : head) text += "#: " + line + "\n";

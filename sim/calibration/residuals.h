@@ -44,9 +44,6 @@ bool is_trusted(std::string_view source);
 std::vector<Residual> residuals_of(std::span<const MeasuredFile> files, const Validation& validation,
                                    const std::map<std::string, std::string>& left_out);
 
-// Reads a list of runs that look wrong: `flags:`, a map from their names to the reason.
-std::optional<std::map<std::string, std::string>> load_flags(const std::string& path, Diagnostics& diagnostics);
-
 // Residuals as comma-separated values, one a line below the names of the columns. `head` lines come first, each behind
 // "#: "; those of the form "KEY: NUMBER" are settings, the others for people.
 std::string residuals_csv(std::span<const Residual> residuals, std::span<const std::string> head);

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "sim/base/parallel.h"
+#include "sim/scenario/run_notes.h"
 
 namespace foretrain {
 namespace {
@@ -196,13 +196,8 @@ Eigen::VectorXd step_from(const std::vector<StepObservation>& observations, cons
 
 std::vector<StepObservation> load_observations(const DataFolder& data, Diagnostics& diagnostics) {
   const std::string folder = data.path + "/tests/validation";
-  std::set<std::string> flagged;
-  if (const auto document = config::parse_yaml_file(folder + "/flags.yaml", diagnostics)) {
-    const config::Node* flags = document->find("flags");
-    if (flags != nullptr && flags->is_map()) {
-      for (const auto& entry : flags->map()) flagged.insert(entry.key);
-    }
-  }
+  const std::optional<RunNotes> notes = load_run_notes(data, diagnostics);
+  if (!notes) return {};
   std::vector<std::string> stems;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/measured", failed)) {
@@ -215,11 +210,11 @@ std::vector<StepObservation> load_observations(const DataFolder& data, Diagnosti
 
   std::vector<StepObservation> observations;
   for (const std::string& stem : stems) {
-    const auto file = load_measured(fmt::format("{}/measured/{}.yaml", folder, stem), data, diagnostics);
+    const auto file = load_measured(fmt::format("{}/measured/{}.yaml", folder, stem), data, *notes, diagnostics);
     if (!file) continue;
     std::vector<StepObservation> of_source;
     for (const MeasuredCase& c : file->cases) {
-      if (!c.subject || !c.measured.step_time_s || flagged.contains(c.name)) continue;
+      if (!c.subject || !c.measured.step_time_s || notes->flags.contains(c.name)) continue;
       of_source.push_back({*c.subject, *c.measured.step_time_s, stem});
     }
     constexpr std::size_t kMost = 128;

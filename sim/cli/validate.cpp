@@ -12,6 +12,7 @@
 #include "sim/report/csv.h"
 #include "sim/report/json.h"
 #include "sim/report/table.h"
+#include "sim/scenario/run_notes.h"
 
 namespace foretrain::cli {
 namespace {
@@ -20,24 +21,23 @@ struct ValidateOptions : CommonOptions {
   std::vector<std::string> files;
   bool every_case = false;
   std::string residuals, markdown;  // files to write; "-" is standard output, empty is none
-  std::string flags, peers;         // files to read: runs that look wrong, other predictors
+  std::string flags, peers;         // files to read: what is known of the runs, other predictors
 };
 
 // All files are read before any is judged, so that everything wrong is reported at once.
 std::optional<std::vector<MeasuredFile>> load_files(const ValidateOptions& options, const DataFolder& data,
-                                                    Diagnostics& diagnostics) {
+                                                    const RunNotes& notes, Diagnostics& diagnostics) {
   std::vector<MeasuredFile> files;
   for (const std::string& path : options.files) {
-    if (std::optional<MeasuredFile> file = load_measured(path, data, diagnostics)) files.push_back(std::move(*file));
+    if (std::optional<MeasuredFile> file = load_measured(path, data, notes, diagnostics))
+      files.push_back(std::move(*file));
   }
   if (diagnostics.has_errors()) return std::nullopt;
   return files;
 }
 
-using Flags = std::map<std::string, std::string>;
-
-ErrorBars error_bars_of(const std::vector<MeasuredFile>& files, const Validation& validation, const Flags& flags) {
-  ErrorBars bars{residuals_of(files, validation, flags), {}};
+ErrorBars error_bars_of(const std::vector<MeasuredFile>& files, const Validation& validation, const RunNotes& notes) {
+  ErrorBars bars{residuals_of(files, validation, notes.flags), {}};
   bars.model = fit_error_model(bars.residuals);
   return bars;
 }
@@ -48,13 +48,13 @@ int validate_files(const ValidateOptions& options) {
     return fail(options.words, message("only one text can go to standard output"));
   Diagnostics diagnostics;
   const std::optional<DataFolder> data = find_data(options, diagnostics);
-  const auto files = data ? load_files(options, *data, diagnostics) : std::nullopt;
+  const auto notes = options.flags.empty() ? RunNotes() : load_run_notes(options.flags, diagnostics);
+  const auto files = data ? load_files(options, *data, notes.value_or(RunNotes()), diagnostics) : std::nullopt;
   const auto environment = files ? load_environment(*data, diagnostics) : std::nullopt;
-  const auto flags = options.flags.empty() ? Flags() : load_flags(options.flags, diagnostics);
   const auto peers = options.peers.empty() ? std::vector<Peer>() : load_peers(options.peers, diagnostics);
   const auto left_out = data ? load_left_out(*data, diagnostics) : std::vector<LeftOut>();
   print(diagnostics, options.words, options.quiet);
-  if (!environment || !flags || !peers) return kBadInput;
+  if (!environment || !notes || !peers) return kBadInput;
 
   const Simulate simulate = [&](const Case& c) {
     return simulate_case(c, *environment, {.with_advice = false, .with_elasticity = false});
@@ -64,10 +64,10 @@ int validate_files(const ValidateOptions& options) {
       options, [&] { return report::validation_table(validation, standard_output(options), options.every_case); },
       {{options.json, [&] { return report::validation_json(validation); }},
        {options.csv, [&] { return report::validation_csv(validation); }},
-       {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *flags)); }},
+       {options.residuals, [&] { return to_csv(error_bars_of(*files, validation, *notes)); }},
        {options.markdown, [&] {
-          const ErrorBars bars = error_bars_of(*files, validation, *flags);
-          return accuracy_markdown({*files, validation, *flags, bars, *peers, left_out});
+          const ErrorBars bars = error_bars_of(*files, validation, *notes);
+          return accuracy_markdown({*files, validation, *notes, bars, *peers, left_out});
         }}});
   for (const Comparison& c : validation.cases) {
     if (!c.failure.empty()) fmt::print(stderr, "foretrain: internal error in {}: {}\n", c.name, c.failure);
@@ -92,7 +92,10 @@ Command validate_command(CLI::App& program, const CommonOptions& common) {
       ->type_name("FILE");
   parser.add_option("--markdown", options->markdown, words("write a page about how good the predictions are"))
       ->type_name("FILE");
-  parser.add_option("--flags", options->flags, words("runs that look wrong (YAML), which do not count for error bars"))
+  parser
+      .add_option("--flags", options->flags,
+                  words("what is known of the runs (YAML): which look wrong and do not count for error bars, and which "
+                        "are read with corrections"))
       ->type_name("FILE");
   parser.add_option("--peers", options->peers, words("what other predictors reach on the runs (YAML), for the page"))
       ->type_name("FILE");

@@ -95,6 +95,7 @@ Gpu read_datasheet(MapReader& file, std::string name, Diagnostics& diagnostics) 
   gpu.c2c = {file.number("c2c_gbs", Unit::bytes_rate, kC2c).value_or(0)};
   gpu.c2c_copy = {std::min(gpu.c2c.value, file.number("c2c_copy_gbs", Unit::bytes_rate, kC2c).value_or(gpu.c2c.value))};
   gpu.tdp_watts = file.required_number("tdp_w", Unit::watts, {1, 1e5});
+  gpu.drawn = file.number("drawn", Unit::count, {0.1, 1}).value_or(gpu.drawn);
   gpu.p2p_over_pcie = file.boolean("p2p_over_pcie").value_or(true);
   gpu.mig = read_mig(file, gpu.sm_count, gpu.memory, diagnostics);
   gpu.usual_node = file.text("usual_node").value_or("");
@@ -219,11 +220,7 @@ Gpu slice_of(const Gpu& card, const MigProfile& profile) {
 }
 
 Gpu with_power_limit(Gpu gpu, double watts) {
-  // A card whose products reach the datasheet's rate is bound by its clock and draws less than it may: an RTX 3090 at
-  // 280 of 350 W keeps 95 % of its speed (Puget Systems, "Quad RTX3090 GPU Wattage Limited MaxQ", 2020).
-  constexpr double kAtDatasheetRate = 0.95, kDrawn = 0.86;
-  const bool bound_by_clock = gpu.achieved.matmul[static_cast<std::size_t>(Precision::fp16)] >= kAtDatasheetRate;
-  const double drawn = gpu.tdp_watts * (bound_by_clock ? kDrawn : 1.0);
+  const double drawn = gpu.tdp_watts * gpu.drawn;
   if (!(watts > 0.0) || !(drawn > 0.0) || watts >= drawn) return gpu;
   const double factor = std::pow(watts / drawn, 0.67);
   for (double& fraction : gpu.achieved.matmul) fraction *= factor;

@@ -86,6 +86,7 @@ struct Gpu {
   int pcie_generation = 3, pcie_lanes = 16;
   bool one_way_copies = false;  // one copy engine only, which goes one way at a time (small MIG slices)
   double tdp_watts = 0.0;
+  double drawn = 1.0;         // of it, by matrix products without a power limit: less for a card that its clock binds
   bool p2p_over_pcie = true;  // false: the driver refuses, copies between GPUs go through host memory
   std::optional<Mig> mig;     // how it may be cut into slices, where it can
   AchievedRates achieved;
@@ -120,8 +121,7 @@ std::optional<Datasheet> load_datasheet(const DataFolder& data, std::string_view
 Gpu slice_of(const Gpu& card, const MigProfile& profile);
 
 // The same card held at a lower power: matmul and attention rates fall with (limit / drawn)^0.67 (study of whole
-// steps, 500 W H100 rows). What it draws without a limit is the TDP, or less for a card that reaches its datasheet's
-// 16-bit rate; a limit above changes nothing.
+// steps, 500 W H100 rows). A limit above what it draws changes nothing.
 Gpu with_power_limit(Gpu gpu, double watts);
 
 }  // namespace foretrain

@@ -3,6 +3,7 @@
 
 #include "sim/config/quote.h"
 #include "sim/lessons/load_what_if.h"
+#include "sim/scenario/run_notes.h"
 
 namespace foretrain {
 namespace {
@@ -136,7 +137,8 @@ void read_run(const Node& node, const DataFolder& data, Lesson& lesson, Diagnost
   const std::string file = reader.required_text("file"), name = reader.required_text("case");
   reader.finish();
   if (file.empty() || name.empty()) return;
-  const std::optional<MeasuredFile> measured = load_measured(data.path + "/" + file, data, diagnostics);
+  const std::optional<RunNotes> notes = load_run_notes(data, diagnostics);
+  const auto measured = notes ? load_measured(data.path + "/" + file, data, *notes, diagnostics) : std::nullopt;
   if (!measured) return;
   std::vector<std::string> names;
   for (const MeasuredCase& c : measured->cases) {

@@ -107,6 +107,16 @@ double offloaded_bytes(const Case& c, const Parameters& held) {
   return trained_bytes(c, held, &Software::StateBytes::weights) + frozen_bytes(c, held);
 }
 
+// Of frozen weights in one flat tensor with adapters, of which autograd makes the gradient as a whole.
+double frozen_gradient_bytes(const Case& c, const StageLayout& layout) {
+  if (c.plan.zero != 3 || !c.software.zero3_gradients_of_frozen) return 0;
+  double parameters = 0;
+  for (const Chunk& chunk : layout.chunks) {
+    for (const Block& block : chunk.blocks) parameters += block.rest.adapters > 0 ? block.rest.frozen : 0;
+  }
+  return parameters * element_bytes(c.train.precision);
+}
+
 double largest_matrix(const Model& m, double tp) {
   const auto rows = static_cast<double>(std::max({m.ffn, m.query_width(), m.vocab}));
   return rows * static_cast<double>(m.hidden) / tp;
@@ -134,8 +144,11 @@ Bytes weight_bytes(const Case& c, const StageLayout& layout) {
 Bytes gradient_bytes_held(const Case& c, const StageLayout& layout) {
   if (c.plan.offload.gradients != Place::gpu || c.train.optimizer_in_backward) return {};
   const Field gradients = &Software::StateBytes::gradients;
-  return {
-      over_ranks_from(c, 2, trained_bytes(c, layout.rest(), gradients), trained_bytes(c, layout.experts(), gradients))};
+  const double rest = trained_bytes(c, layout.rest(), gradients) + frozen_gradient_bytes(c, layout);
+  const double experts = trained_bytes(c, layout.experts(), gradients);
+  const bool accumulates_whole =
+      c.plan.zero == 3 && c.software.zero3_accumulates_whole && micro_batches(c.plan, c.train) > 1;
+  return {accumulates_whole ? rest + experts : over_ranks_from(c, 2, rest, experts)};
 }
 
 Bytes optimizer_state_bytes(const Case& c, const StageLayout& layout) {

@@ -7,6 +7,7 @@
 
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
+#include "sim/hardware/known_machine.h"
 
 namespace foretrain {
 namespace {
@@ -44,6 +45,37 @@ bool written(const Node& train, std::string_view key) {
 bool has_flash(const Gpu& gpu) {
   return std::any_of(gpu.achieved.flash.begin(), gpu.achieved.flash.end(),
                      [](const AchievedRates::Attention& kernel) { return kernel.forward > 0; });
+}
+
+bool names(const std::vector<std::string>& guessed, std::string_view field) {
+  return std::find(guessed.begin(), guessed.end(), field) != guessed.end();
+}
+
+std::string in_words(const Node& targets) {
+  if (targets.is_scalar()) return targets.scalar();
+  std::vector<std::string> items;
+  if (targets.is_sequence()) {
+    for (const Node& item : targets.sequence()) items.push_back(item.is_scalar() ? item.scalar() : "");
+  }
+  return fmt::format("{}", fmt::join(items, ", "));
+}
+
+// `train` with the layers that the framework adapts by itself, where adapters are asked for and the scenario does not
+// say which layers have one.
+Node with_lora_targets(const Node& train, const Software& software, bool guessed, Diagnostics& diagnostics) {
+  const Node* peft = train.is_map() ? train.find("peft") : nullptr;
+  if (!software.lora_targets || peft == nullptr || peft->is_null()) return train;
+  const Node* kind = peft->is_map() ? peft->find("kind") : peft;
+  if (kind == nullptr || !kind->is_scalar() || kind->scalar() == "none") return train;
+  const Node* targets = peft->is_map() ? peft->find("targets") : nullptr;
+  if (targets != nullptr && !targets->is_null()) {
+    if (!guessed || canonical_text(*targets) == canonical_text(*software.lora_targets)) return train;
+  }
+  diagnostics.note(peft->position, message("train.peft.targets is taken as {}, the choice of {}",
+                                           in_words(*software.lora_targets), software.name));
+  const Node adapted{peft->position,
+                     Node::Map{{"kind", kind->position, *kind}, {"targets", peft->position, *software.lora_targets}}};
+  return merge(train, {train.position, Node::Map{{"peft", peft->position, adapted}}});
 }
 
 // What a scenario leaves open is set to what one would run on this GPU, and said.
@@ -126,6 +158,19 @@ std::optional<T> ReadOnce<T>::operator()(const Node& node, const Read& read, Dia
   return value;
 }
 
+Node CaseReader::cluster_of(const Node& written, bool network_is_guessed, Diagnostics& diagnostics) {
+  const Node* network = network_is_guessed && written.is_map() ? written.find("net") : nullptr;
+  if (network == nullptr || !network->is_scalar()) return written;
+  if (!nodes_) nodes_.emplace(data_.path + "/hardware/nodes", "node");
+  const std::optional<KnownMachine> machine = known_machine(written, *nodes_);
+  if (!machine || machine->network == network->scalar()) return written;
+  diagnostics.note(network->position,
+                   message("cluster.net is taken as {}, the network of {}, where it was guessed as {}",
+                           machine->network, machine->name, network->scalar()));
+  return merge(written,
+               {written.position, Node::Map{{"net", network->position, Node{network->position, machine->network}}}});
+}
+
 std::optional<Case> CaseReader::read(const Node& node, const std::string& name, Diagnostics& diagnostics) {
   const int errors_before = diagnostics.error_count();
   MapReader reader(node, diagnostics, "case");
@@ -142,7 +187,8 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
   const Node &train_node = part("train", false), &plan_node = part("plan", false);
   const Node &software_node = part("software", false), &price_node = part("price", false);
   const std::string software_version = reader.text("software_version").value_or("");
-  for (const char* known : {"name", "measured", "trust", "guessed", "needs"}) reader.node(known);
+  const std::vector<std::string> guessed = reader.text_list("guessed").value_or(std::vector<std::string>{});
+  for (const char* known : {"name", "measured", "trust", "needs"}) reader.node(known);
   reader.finish();
 
   Case result;
@@ -157,7 +203,8 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
   std::optional<ClusterDescription> cluster;
   if (!cluster_node.is_null()) {
     cluster = clusters_(
-        cluster_node, [&](const Node& n, Diagnostics& d) { return read_cluster(n, data_, d); }, diagnostics);
+        cluster_of(cluster_node, names(guessed, "cluster.net"), diagnostics),
+        [&](const Node& n, Diagnostics& d) { return read_cluster(n, data_, d); }, diagnostics);
   }
   const Node assumed_software{node.position, std::string(kDefaultSoftware)};
   if (software_node.is_null()) {
@@ -179,7 +226,9 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
         return std::nullopt;
       },
       diagnostics);
-  std::optional<Train> train = read_train(train_node, diagnostics);
+  const bool targets_guessed = names(guessed, "train.peft") || names(guessed, "train.peft.targets");
+  std::optional<Train> train = read_train(
+      software ? with_lora_targets(train_node, *software, targets_guessed, diagnostics) : train_node, diagnostics);
   const std::optional<PlanRequest> request = read_plan(plan_node, diagnostics);
   if (!price_node.is_null()) result.price = read_price(price_node, diagnostics);
 

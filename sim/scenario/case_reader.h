@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "sim/config/catalogue.h"
 #include "sim/scenario/scenario.h"
 
 namespace foretrain {
@@ -34,12 +35,17 @@ class CaseReader {
       : data_(std::move(data)), open_plans_(open_plans) {}
 
   // A case map with the base merged in. Everything wrong, refused, odd or assumed is reported; nullopt if anything is
-  // wrong or refused. Keys of measured runs are known here but left aside.
+  // wrong or refused. Keys of measured runs are known here but left aside, except that what a run lists as guessed
+  // gives way to what the catalogues know: the network of the machine it ran on, the framework's choice of adapted
+  // layers.
   std::optional<Case> read(const config::Node& node, const std::string& name, Diagnostics& diagnostics);
 
  private:
+  config::Node cluster_of(const config::Node& written, bool network_is_guessed, Diagnostics& diagnostics);
+
   DataFolder data_;
   OpenPlans open_plans_;
+  std::optional<config::Catalogue> nodes_;  // once a run guesses its network
   ReadOnce<Model> models_;
   ReadOnce<ClusterDescription> clusters_;
   ReadOnce<Software> software_;

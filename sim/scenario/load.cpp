@@ -3,6 +3,7 @@
 #include "sim/config/reader.h"
 #include "sim/scenario/case_reader.h"
 #include "sim/scenario/document.h"
+#include "sim/scenario/run_notes.h"
 #include "sim/scenario/scenario.h"
 
 namespace foretrain {
@@ -87,7 +88,8 @@ std::optional<Scenario> load_scenario(const std::string& path, const DataFolder&
   return root ? read_scenario(*root, data, diagnostics, open_plans) : std::nullopt;
 }
 
-std::optional<MeasuredFile> load_measured(const std::string& path, const DataFolder& data, Diagnostics& diagnostics) {
+std::optional<MeasuredFile> load_measured(const std::string& path, const DataFolder& data, const RunNotes& notes,
+                                          Diagnostics& diagnostics) {
   const int errors_before = diagnostics.error_count();
   const std::optional<Node> root = config::parse_yaml_file(path, diagnostics);
   if (!root) return std::nullopt;
@@ -98,7 +100,8 @@ std::optional<MeasuredFile> load_measured(const std::string& path, const DataFol
   file.source_title = document->source_title;
   file.source_url = document->source_url;
   CaseReader reader(data);
-  for_each_case(*document, diagnostics, [&](const Node& node, const std::string& name) {
+  for_each_case(*document, diagnostics, [&](const Node& written, const std::string& name) {
+    const Node node = corrected(written, name, notes);
     MeasuredCase measured = read_measurement(node, name, diagnostics);
     Diagnostics said;
     measured.subject = read_case(reader, node, name, said);

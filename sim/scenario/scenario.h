@@ -74,7 +74,9 @@ struct MeasuredFile {
   std::string path, source_title, source_url;
   std::vector<MeasuredCase> cases;
 };
-// nullopt if the file cannot be read, or says wrongly what was measured.
-std::optional<MeasuredFile> load_measured(const std::string& path, const DataFolder& data, Diagnostics& diagnostics);
+// nullopt if the file cannot be read, or says wrongly what was measured. Cases are read as the notes correct them.
+struct RunNotes;
+std::optional<MeasuredFile> load_measured(const std::string& path, const DataFolder& data, const RunNotes& notes,
+                                          Diagnostics& diagnostics);
 
 }  // namespace foretrain

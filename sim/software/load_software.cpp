@@ -94,6 +94,7 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.cp_imbalance, reader.number("cp_imbalance", Unit::count, {1, 2}));
   set(s.zero3_single_network_flow, reader.boolean("zero3_single_network_flow"));
   set(s.zeropp, reader.boolean("zeropp"));
+  set(s.zero3_accumulates_whole, reader.boolean("zero3_accumulates_whole"));
   set(s.zero3_prefetch_layers, reader.integer("zero3_prefetch_layers", {0, 1'000}));
   set(s.pipeline_scatter_gather, reader.boolean("pipeline_scatter_gather"));
   set(s.pipeline_overlap_interleaved, reader.boolean("pipeline_overlap_interleaved"));
@@ -108,7 +109,9 @@ void read_peft(MapReader& reader, Software& s, Diagnostics& diagnostics) {
   set(s.lora_fused, reader.boolean("lora_fused"));
   set(s.lora_adapter_bytes, reader.number("lora_adapter_bytes", Unit::count, {2, 4}));
   set(s.lora_merged_projections, reader.boolean("lora_merged_projections"));
+  if (const Node* targets = reader.node("lora_targets")) s.lora_targets = *targets;
   set(s.zero3_holds_frozen_inputs, reader.boolean("zero3_holds_frozen_inputs"));
+  set(s.zero3_gradients_of_frozen, reader.boolean("zero3_gradients_of_frozen"));
   set(s.unquantised_bytes, reader.number("unquantised_bytes", Unit::count, kBytesEach));
   set(s.quantises_head, reader.boolean("quantises_head"));
   set(s.quantised_keeps_input, reader.boolean("quantised_keeps_input"));

@@ -76,6 +76,8 @@ struct Software {
   bool lora_fused = false;
   double lora_adapter_bytes = 2;
   bool lora_merged_projections = false;  // one adapter for Q, K and V, one for gate and up
+  std::optional<config::Node>
+      lora_targets;  // as in train.peft.targets, where a scenario does not say; none: all-linear
   // Under ZeRO-3 the hooks of frozen weights hold the input of every recomputed layer, and with it the gradient of
   // that, until the backward pass is through (register_multi_grad_hook in PyTorch's FSDP).
   bool zero3_holds_frozen_inputs = false;
@@ -84,6 +86,8 @@ struct Software {
   bool quantises_head = false;         // the LM head as well
   bool quantised_keeps_input = false;  // quantised linear layers keep their input although they have no gradient
   bool zero3_shards_quantised = true;  // ZeRO-3 shards them (not their constants)
+  // Adapters and the frozen weights beside them are one flat tensor under ZeRO-3, whose gradient takes memory for both.
+  bool zero3_gradients_of_frozen = false;
 
   // Data parallelism and ZeRO.
   double gradient_bytes = 2;        // of a gradient element as reduced
@@ -100,6 +104,8 @@ struct Software {
       2;                      // gathers of a layer's weights in a micro-batch: forward, backward (, recompute)
   bool zero3_overlap = true;  // gathers are prefetched beside compute
   int zero3_prefetch_layers = 1;
+  // Gradients are scattered once a step and whole until then (FSDP's no_sync), not after every micro-batch.
+  bool zero3_accumulates_whole = false;
   // Over several nodes every rank's shard traffic is one flow over its own NIC's rate, however many NICs a node has.
   bool zero3_single_network_flow = false;
   bool zeropp = false;  // has ZeRO++ (plan.zeropp)

@@ -15,7 +15,8 @@ constexpr double kInt8 = 1, kInt4 = 0.5;
 }  // namespace
 
 bool reduces_every_micro_batch(const Case& c) {
-  return (c.plan.zero == 3 && !gathers_once(c)) || (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
+  return (c.plan.zero == 3 && !gathers_once(c) && !c.software.zero3_accumulates_whole) ||
+         (c.plan.zero == 2 && c.software.zero2_reduce_each_micro_batch);
 }
 
 bool gathers_once(const Case& c) { return c.plan.zero == 3 && c.plan.pp > 1; }

@@ -375,11 +375,11 @@ TEST_CASE("a larger micro-batch never needs less memory, whatever the framework"
   for (const std::string& name : profiles.names()) {
     CAPTURE(name);
     for (const char* plan : {"zero: 0, recompute: none", "zero: 3, recompute: full"}) {
-      Bytes before;
+      Bytes before;  // always several micro-batches: some frameworks keep whole gradients between them
       for (const int micro_batch : {1, 2, 4, 8}) {
         const CaseReport r = simulate_plainly(
             case_of("model: llama-2-7b\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
-                    "train: {seq_len: 2048, global_batch: 64, precision: bf16}\nsoftware: " +
+                    "train: {seq_len: 2048, global_batch: 128, precision: bf16}\nsoftware: " +
                     name + "\nplan: {" + plan + ", micro_batch: " + std::to_string(micro_batch) + "}"));
         const StagePeak& peak = r.memory[0];
         CHECK(peak.needed >= before);

@@ -94,6 +94,33 @@ TEST_CASE("frozen matrices take 4 FLOPs a parameter and token, adapters 6") {
   CHECK(r.step_time < full.step_time);
 }
 
+TEST_CASE(
+    "sharded gradients are whole until a step's only scatter, and of frozen weights too where they share a tensor") {
+  const std::string two = "cluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 8, intra: nvswitch}\n";
+  const auto run = [&](int batch, bool whole, bool frozen) {
+    Case c = case_of(kModel + two + training(kLora, batch) + "software: torch-fsdp\nplan: {zero: 3, micro_batch: 1}");
+    c.software.zero3_accumulates_whole = whole;
+    c.software.zero3_gradients_of_frozen = frozen;
+    return simulate_plainly(c);
+  };
+  const auto gradients = [](const CaseReport& r) {
+    const StageMemory memory = stage_memories(r.subject, r.step.layouts)[0];
+    return memory.passing_gradients().value + memory.always.gradients.value;
+  };
+  const CaseReport sharded = run(16, false, false), whole = run(16, true, false);
+  CHECK(gradients(whole) == doctest::Approx(2 * gradients(sharded)));
+  CHECK(gradients(run(2, true, false)) == doctest::Approx(gradients(sharded)));  // one micro-batch a rank
+  // Frozen weights of layers; the table and the head are units of their own without adapters.
+  const Model& m = sharded.subject.model;
+  const auto layers = static_cast<double>(8 * (m.attention_matrix_parameters() + m.mlp_matrix_parameters()));
+  CHECK(gradients(run(16, false, true)) - gradients(sharded) == doctest::Approx(2 * layers / 2).epsilon(0.001));
+  CHECK(gradients(run(16, true, true)) - gradients(whole) == doctest::Approx(2 * layers).epsilon(0.001));
+  // Eight micro-batches scatter their gradients once.
+  const double every = sent_bytes(sharded.step, TaskKind::gradient_reduce);
+  CHECK(sent_bytes(whole.step, TaskKind::gradient_reduce) == doctest::Approx(every / 8));
+  CHECK(whole.step_time <= sharded.step_time);
+}
+
 TEST_CASE("quantised weights hold less than LoRA's, and these less than full training's; more rank holds more") {
   const auto needed = [](const std::string& peft) {
     const CaseReport r = simulate_plainly(

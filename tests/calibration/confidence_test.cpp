@@ -257,17 +257,17 @@ TEST_CASE("a file of residuals is read, and what is wrong with it is reported wi
   wrong("r1,s1,card", "r1,s1,");
 }
 
-TEST_CASE("flags and peers are read; other shapes are errors") {
+TEST_CASE("notes on runs and peers are read; other shapes are errors") {
   const std::string folder = std::string(FORETRAIN_SOURCE_DIR) + "/tests/validation";
   Diagnostics diagnostics;
-  const auto flags = load_flags(folder + "/flags.yaml", diagnostics);
-  REQUIRE(flags);
-  CHECK(flags->contains("glm-130b"));
+  const auto notes = load_run_notes(folder + "/flags.yaml", diagnostics);
+  REQUIRE(notes);
+  CHECK(notes->flags.contains("glm-130b"));
   const auto peers = load_peers(folder + "/peers.yaml", diagnostics);
   REQUIRE(peers);
   CHECK(peers->front().error == doctest::Approx(0.0837));
   CHECK_FALSE(diagnostics.has_errors());
-  CHECK_FALSE(load_flags(folder + "/peers.yaml", diagnostics));
+  CHECK_FALSE(load_run_notes(folder + "/peers.yaml", diagnostics));
   CHECK_FALSE(load_peers(folder + "/flags.yaml", diagnostics));
   CHECK(diagnostics.has_errors());
 }
@@ -290,7 +290,11 @@ TEST_CASE("the accuracy page says what the validation says") {
   }
   validation.sources[0].accuracy = accuracy(validation.cases);
   const std::vector<MeasuredFile> files = {file};
-  const std::map<std::string, std::string> flags = {{"slow-run", "the disk was full"}};
+  const config::Node server{{}, std::string("server")};
+  const RunNotes notes{{{"slow-run", "the disk was full"}},
+                       {{{"fast-*"}, {{"cluster.host.board", server}}, "its photograph", "https://example.org/photo"},
+                        {{"other-*"}, {{"plan.zero", server}}, "nothing", "nowhere"}}};
+  const auto& flags = notes.flags;
   const ErrorBars bars{residuals_of(files, validation, flags), {}};
   REQUIRE(bars.residuals.size() == 1);
   CHECK(bars.residuals[0].source == "one-source");
@@ -299,13 +303,15 @@ TEST_CASE("the accuracy page says what the validation says") {
   const std::vector<Peer> peers = {
       {"Rival", "the same rows", "none", "https://example.org", true, 0.33, {"one-source"}}};
   const std::vector<LeftOut> left_out = {{"one-source", 2, 0.1, 0.13}};
-  const std::string page = accuracy_markdown({files, validation, flags, bars, peers, left_out});
+  const std::string page = accuracy_markdown({files, validation, notes, bars, peers, left_out});
   const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
   CHECK(says("| all runs | 2 | 15.0 % | 15.0 % | 19.0 % | +5.0 % |"));
   CHECK(says("| without runs that look wrong | 1 | 10.0 % |"));
   CHECK(says("[one-source](https://example.org)"));
   CHECK(says("| a100-sxm4-80gb | 2 | 15.0 % |"));
   CHECK(says("the disk was full"));
+  CHECK(says("| fast-* | 1 | `cluster.host.board: server` | its photograph | https://example.org/photo |"));
+  CHECK_FALSE(says("other-*"));
   CHECK(says("predict that one 13.0 % off on average, 10.0 % if it is seen (mean over 1 sources): 1.30 times."));
   CHECK(says("| one-source | 2 | 10.0 % | 13.0 % |"));
   CHECK(says("| [Rival](https://example.org), claimed | 33.0 % | 15.0 % | 2 |"));

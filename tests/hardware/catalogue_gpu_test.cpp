@@ -237,7 +237,7 @@ TEST_CASE("spot checks against the datasheets") {
   for (const AchievedRates::Attention& kernel : v100.achieved.flash) CHECK(kernel.forward == 0);
 
   CHECK(catalogue_gpu("l20").achieved.inherited_from == "family-ada-workstation");
-  CHECK(catalogue_gpu("gb300").achieved.inherited_from == "gb200");
+  CHECK(catalogue_gpu("gb300").achieved.inherited_from == "b300-at-1400w");
 }
 
 TEST_CASE("a power limit slows matmul and attention by the measured law and nothing else") {

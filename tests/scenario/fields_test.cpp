@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/config/write.h"
+#include "sim/scenario/run_notes.h"
 #include "sim/scenario/scenario.h"
 #include "tests/scenario/support.h"
 
@@ -55,7 +56,7 @@ measured: {step_time_s: 1}
   if (place == Place::file) file = path.empty() ? merge(file, value) : merge(file, nested(path, value));
   const testing::TemporaryFile written(config::write_yaml(file));
   Diagnostics said;
-  const auto measured = load_measured(written.path(), testing::kData, said);
+  const auto measured = load_measured(written.path(), testing::kData, {}, said);
   std::string text = testing::shown(said);
   if (measured) {
     for (const std::string& refusal : measured->cases.front().refusals) text += refusal + "\n";

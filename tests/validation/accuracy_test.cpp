@@ -6,6 +6,7 @@
 
 #include "sim/base/parallel.h"
 #include "sim/calibration/validate.h"
+#include "sim/scenario/run_notes.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -15,16 +16,24 @@ namespace {
 
 const std::string kFolder = std::string(FORETRAIN_SOURCE_DIR) + "/tests/validation";
 
+RunNotes run_notes() {
+  Diagnostics diagnostics;
+  auto notes = load_run_notes(data_folder(), diagnostics);
+  REQUIRE(notes);
+  return std::move(*notes);
+}
+
 std::vector<MeasuredFile> measured_files() {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder + "/measured")) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
+  const RunNotes notes = run_notes();
   std::vector<MeasuredFile> files;
   for (const std::string& path : paths) {
     Diagnostics diagnostics;
-    auto file = load_measured(path, data_folder(), diagnostics);
+    auto file = load_measured(path, data_folder(), notes, diagnostics);
     CAPTURE(path);
     REQUIRE(file);
     files.push_back(std::move(*file));
@@ -96,16 +105,22 @@ TEST_CASE("every file of measured runs loads, and what is refused names a featur
   }
 }
 
-TEST_CASE("flagged runs exist") {
-  Diagnostics diagnostics;
-  const auto document = config::parse_yaml_file(kFolder + "/flags.yaml", diagnostics);
-  REQUIRE(document);
+TEST_CASE("runs that the notes speak of exist") {
+  const RunNotes notes = run_notes();
   std::vector<std::string> names;
   for (const MeasuredFile& file : measured_files()) {
     for (const MeasuredCase& c : file.cases) names.push_back(c.name);
   }
-  for (const auto& entry : document->find("flags")->map()) {
-    CAPTURE(entry.key);
-    CHECK(std::count(names.begin(), names.end(), entry.key) == 1);
+  for (const auto& [name, why] : notes.flags) {
+    CAPTURE(name);
+    CHECK(std::count(names.begin(), names.end(), name) == 1);
+  }
+  for (const Correction& correction : notes.corrections) {
+    CAPTURE(correction.why);
+    for (const std::string& pattern : correction.runs) {
+      CAPTURE(pattern);
+      const Correction of_pattern{{pattern}, {}, "", ""};
+      CHECK(std::any_of(names.begin(), names.end(), [&](const auto& name) { return of_pattern.concerns(name); }));
+    }
   }
 }
