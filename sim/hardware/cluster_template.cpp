@@ -89,11 +89,11 @@ void add_usual_network(ClusterTemplate& result, const DataFolder& data) {
   }
   const Node* name = cluster.find("gpu");
   if (name == nullptr || !name->is_scalar()) return;
+  const SourcePosition asked_at = name->position;  // the map grows below, and moves
   Diagnostics aside;
-  const std::optional<Gpu> gpu = load_gpu(data, name->scalar(), name->position, aside);
+  const std::optional<Gpu> gpu = load_gpu(data, name->scalar(), asked_at, aside);
   if (!gpu || gpu->usual_node.empty()) return;
-  const auto found =
-      config::Catalogue(data.path + "/hardware/nodes", "node").find(gpu->usual_node, name->position, aside);
+  const auto found = config::Catalogue(data.path + "/hardware/nodes", "node").find(gpu->usual_node, asked_at, aside);
   if (!found) return;
 
   const std::int64_t usual = whole_number(*found->node, "gpus_per_node").value_or(1);
@@ -103,8 +103,8 @@ void add_usual_network(ClusterTemplate& result, const DataFolder& data) {
                                     .value_or(gpus && nodes ? std::max<std::int64_t>(*gpus / *nodes, 1) : usual);
   if (nodes.value_or(1) == 1 && gpus.value_or(1) <= per_node) return;
   const auto add = [&](std::string key, Node value) {
-    value.position = name->position;
-    if (cluster.find(key) == nullptr) cluster.map().push_back({std::move(key), name->position, std::move(value)});
+    value.position = asked_at;
+    if (cluster.find(key) == nullptr) cluster.map().push_back({std::move(key), asked_at, std::move(value)});
   };
   add("gpus_per_node", {{}, std::to_string(per_node), false});
   add("nics", {{}, std::to_string(std::max<std::int64_t>(nics * per_node / usual, 1)), false});
