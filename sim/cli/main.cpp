@@ -8,6 +8,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/help.h"
 #include "sim/cli/usage_error.h"
+#include "sim/config/quote.h"
 
 namespace foretrain::cli {
 namespace {
@@ -44,6 +45,13 @@ Message suggestion(const CLI::App& program, const CLI::App& parsed) {
   return did_you_mean(word, known);
 }
 
+// What is wrong with the command line. CLI11 only misses a command where there is one that it does not know.
+Message fault_of(const CLI::ParseError& wrong, const CLI::App& program, const CLI::App& parsed) {
+  const std::vector<std::string> extras = program.remaining();
+  const bool unknown = &parsed == &program && !extras.empty() && !extras.front().starts_with('-');
+  return unknown ? message("{} is no command", config::in_quotes(extras.front())) : usage_error(wrong);
+}
+
 int act(int argc, char** argv) {
   const CommonOptions common = spoken_by(argc, argv);
   const report::Words& words = common.words;
@@ -75,7 +83,8 @@ int act(int argc, char** argv) {
       if (command.parser->parsed()) parsed = command.parser;
     }
     const std::string name = parsed == &program ? "foretrain" : "foretrain " + parsed->get_name();
-    return fail(words, message("{}{}; see {} --help", usage_error(wrong), suggestion(program, *parsed), name));
+    return fail(words,
+                message("{}{}; see {} --help", fault_of(wrong, program, *parsed), suggestion(program, *parsed), name));
   }
   for (const Command& command : commands) {
     if (command.parser->parsed()) return command.act();

@@ -38,6 +38,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 }  // namespace
 
+TEST_CASE("a command that there is not is named") {
+  const Outcome o = run_program("explian x.yaml");
+  CHECK(o.status == 2);
+  CHECK(o.err == "foretrain: error: 'explian' is no command; did you mean 'explain'?; see foretrain --help\n");
+  CHECK(contains(run_program("--frobnicate").err, "A subcommand is required"));
+}
+
 TEST_CASE("a good scenario is answered on standard output") {
   const Scenario s;
   const Outcome o = run_program("run " + s.file);

@@ -181,5 +181,6 @@ TEST_CASE("errors speak the language that is asked for and keep their form") {
   CHECK(said("run a.yaml --lang zh --threads") ==
         "foretrain: 错误：--threads：缺少 1 个 N:INT in [1 - 4096] 值；见 foretrain run --help\n");
   CHECK(said("memory --lang zh") == "foretrain: 错误：必须给出 --model；见 foretrain memory --help\n");
+  CHECK(said("frobnicate --lang zh") == "foretrain: 错误：'frobnicate' 不是命令；见 foretrain --help\n");
   CHECK(contains(said("run a.yaml --lang fr"), "--lang: fr not in {en,zh}"));
 }
