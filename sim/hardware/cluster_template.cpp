@@ -101,6 +101,7 @@ void add_usual_network(ClusterTemplate& result, const DataFolder& data) {
   const auto gpus = whole_number(cluster, "gpus"), nodes = whole_number(cluster, "nodes");
   const std::int64_t per_node = whole_number(cluster, "gpus_per_node")
                                     .value_or(gpus && nodes ? std::max<std::int64_t>(*gpus / *nodes, 1) : usual);
+  if (per_node > usual) return;  // no such node is usual
   if (nodes.value_or(1) == 1 && gpus.value_or(1) <= per_node) return;
   const auto add = [&](std::string key, Node value) {
     value.position = asked_at;

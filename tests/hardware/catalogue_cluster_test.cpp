@@ -307,6 +307,7 @@ TEST_CASE("the usual node of a GPU is one of that GPU, with a network") {
 }
 
 TEST_CASE("else several nodes need a network that is said, not assumed") {
+  refused("{gpu: h100, gpus: 32, gpus_per_node: 16}", 1, {"32 GPUs in 2 nodes need a network"});
   refused("{gpu: 4090, gpus: 16}", 1, {"16 GPUs in 2 nodes need a network", "nics and nic_gbps are missing", "fabric"});
   refused("{gpu: h100, gpus: 16, nics: 8}", 1, {"nic_gbps is missing"});
   refused_at("{gpu: h100, gpus: 16, nics: 0, nic_gbps: 400}", "0, nic_gbps", {"nics is missing"});
