@@ -23,17 +23,32 @@ bool feeds_schedule(const Plan& plan, std::int64_t micro_batches) {
   return plan.schedule != PipelineSchedule::dualpipe_v || micro_batches >= 2 * plan.pp;
 }
 
+namespace {
+
+// Spreads the layers over the chunks where the last one gets `tail` fewer, and the first `head` fewer.
+std::vector<std::int64_t> spread(std::int64_t layers, std::size_t chunks, std::int64_t head, std::int64_t tail) {
+  const auto count = static_cast<std::int64_t>(chunks);
+  const std::int64_t to_spread = layers + head + tail, fewest = to_spread / count;
+  const auto missing = static_cast<std::size_t>((count - to_spread % count) % count);
+  std::vector<std::int64_t> of_chunks(chunks, missing == 0 ? fewest : fewest + 1);
+  for (std::size_t i = 0; i < missing; ++i) of_chunks[i % 2 == 0 ? chunks - 1 - i / 2 : i / 2] = fewest;
+  of_chunks.back() -= tail;
+  of_chunks.front() -= head;
+  return of_chunks;
+}
+
+}  // namespace
+
 std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model) {
   if (!plan.layers.empty()) return plan.layers;
   const auto chunks = static_cast<std::size_t>(plan.model_chunks());
-  const auto count = static_cast<std::int64_t>(chunks);
-  const std::int64_t to_spread = model.layers + plan.ends_as_layers;
-  const std::int64_t fewest = to_spread / count;
-  const auto missing = static_cast<std::size_t>((count - to_spread % count) % count);
-  std::vector<std::int64_t> layers(chunks, missing == 0 ? fewest : fewest + 1);
-  for (std::size_t i = 0; i < missing; ++i) layers[i % 2 == 0 ? chunks - 1 - i / 2 : i / 2] = fewest;
-  if (plan.ends_as_layers > 0) --layers.back();
-  if (plan.ends_as_layers > 1) --layers.front();
+  const std::int64_t head = plan.ends_as_layers > 1 ? 1 : 0;
+  std::int64_t tail = plan.ends_as_layers > 0 ? 1 : 0;
+  // A prediction module is a layer and a loss of its own, which recipes of DeepSeek-V3 count as one each, and then the
+  // model's own loss too: 61 layers over 16 chunks are 4 each and 1 in the last.
+  if (model.mtp > 0) tail = 1 + 2 * model.mtp;
+  std::vector<std::int64_t> layers = spread(model.layers, chunks, head, tail);
+  while (layers.back() < 0) layers = spread(model.layers, chunks, head, --tail);
   return layers;
 }
 

@@ -239,7 +239,8 @@ std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& tra
 // Layers of each of the plan's model_chunks() in the order a token meets them. Unless the plan says, they are spread
 // evenly; when they do not divide, chunks get one layer fewer from both ends inwards, the last one (which also holds
 // the LM head) before the first (the embedding): the way Llama 3 and Bloom were cut. Where the ends count as layers,
-// their chunks hold that many fewer, maybe none.
+// their chunks hold that many fewer, maybe none. The loss does with prediction modules, and each of them as two: its
+// layer and its loss (recipes of DeepSeek-V3, https://github.com/NVIDIA-NeMo/Megatron-Bridge).
 std::vector<std::int64_t> layers_of_chunks(const Plan& plan, const Model& model);
 
 // A chunk of layers as a pipeline stage holds it: stage 0 .. pp-1, chunk 0 .. vpp-1.

@@ -12,12 +12,13 @@
 namespace foretrain {
 namespace {
 
-std::vector<std::int64_t> chunks(std::int64_t layers, int pp, int vpp = 1) {
+std::vector<std::int64_t> chunks(std::int64_t layers, int pp, int vpp = 1, std::int64_t modules = 0) {
   Plan plan;
   plan.pp = pp;
   plan.vpp = vpp;
   Model model;
   model.layers = layers;
+  model.mtp = modules;
   return layers_of_chunks(plan, model);
 }
 
@@ -35,6 +36,25 @@ TEST_CASE("the ends get fewer layers, the last chunk first") {
   CHECK(bloom.front() == 5);
   CHECK(bloom.back() == 5);
   CHECK(std::count(bloom.begin(), bloom.end(), 6) == 10);
+}
+
+TEST_CASE("a prediction module counts as a layer and a loss, and the loss beside it as one") {
+  CHECK(chunks(61, 4, 1, 1) == std::vector<std::int64_t>{16, 16, 16, 13});
+  const std::vector<std::int64_t> deepseek = chunks(61, 16, 1, 1);
+  CHECK(std::count(deepseek.begin(), deepseek.end(), 4) == 15);
+  CHECK(deepseek.back() == 1);
+  // As far as there are layers to take away.
+  for (std::int64_t layers = 1; layers <= 70; ++layers) {
+    for (const int pp : {1, 2, 3, 7, 16}) {
+      for (const std::int64_t modules : {1, 2, 3}) {
+        if (layers < pp) continue;
+        const std::vector<std::int64_t> cut = chunks(layers, pp, 1, modules);
+        CHECK(std::accumulate(cut.begin(), cut.end(), std::int64_t{0}) == layers);
+        CHECK(*std::min_element(cut.begin(), cut.end()) >= 0);
+        CHECK(*std::max_element(cut.begin(), cut.end()) - cut.back() <= 1 + 2 * modules + 1);
+      }
+    }
+  }
 }
 
 TEST_CASE("chunks hold every layer, and differ by one at most") {
