@@ -24,6 +24,7 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
   for (auto [key, field] : {std::pair{"tensor_parallel", &e.tensor_parallel},
                             {"grouped_kernel", &e.grouped_kernel},
                             {"one_by_one", &e.one_by_one},
+                            {"fused_activation", &e.fused_activation},
                             {"overlap", &e.overlap},
                             {"shared_overlap", &e.shared_overlap}}) {
     *field = map.boolean(key).value_or(*field);
@@ -37,6 +38,8 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
   for (const Number& number : {Number{"call_us", &e.call_us, {0, 1e6}},
                                {"permute_forward", &e.permute_forward, kMoves},
                                {"permute_backward", &e.permute_backward, kMoves},
+                               {"bias_forward", &e.bias_forward, kMoves},
+                               {"bias_backward", &e.bias_backward, kMoves},
                                {"permute_efficiency", &e.permute_efficiency, {0.01, 1}},
                                {"host_forward_ms", &e.host_forward_ms, kMilliseconds},
                                {"host_backward_ms", &e.host_backward_ms, kMilliseconds},

@@ -140,11 +140,15 @@ struct Software {
     bool grouped_kernel = false;
     // One expert after the other with all its kernels, so that the backward pass has the gradients of one at a time.
     bool one_by_one = false;
+    // The activation between an expert's two products, and the casts of what it makes, belong to their kernels.
+    bool fused_activation = false;
     double call_us = 9;
     // Passes over the tensor of all copies, [tokens * top_k, hidden], to bring it into the experts' order and back, and
     // the share of the bandwidth of streaming kernels that they reach: rows move one by one.
     double permute_forward = 6, permute_backward = 6, permute_efficiency = 0.55;
     int kernels_forward = 24, kernels_backward = 30;  // router, permutation and the like
+    // Of experts with biases: passes over the results, [rows, hidden], to add each its own.
+    double bias_forward = 0, bias_backward = 0;
     // Host time that a layer with experts adds to a pass, and of it what the GPU always waits for: without a limit on
     // the tokens of an expert their number is copied to the host before the next kernels can be launched.
     double host_forward_ms = 0.5, host_backward_ms = 0.6, stall_ms = 0;

@@ -43,21 +43,28 @@ KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_on
   return all;
 }
 
+// The cast of what the products work on: one kernel, or one for every expert, which take as long to issue as products.
+KernelTime grouped_cast(const Case& c, Bytes bytes, double groups) {
+  if (c.software.experts.grouped_kernel || groups <= 1) return streaming_time(c.cluster.gpu, bytes, 1);
+  KernelTime all = streaming_time(c.cluster.gpu, bytes, 0);
+  all.latency = {std::max(0.0, groups * c.software.experts.call_us * 1e-6 - all.total().value)};
+  return all;
+}
+
 // The linear layer of every expert of the rank, and the adapters beside it: frozen weights have no gradient, quantised
-// ones are made 16 bit first.
+// ones are made 16 bit first. `casts`: what the product works on is not yet quantised.
 KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass,
-                          const std::vector<Projection>& adapters = {}) {
+                          bool casts, const std::vector<Projection>& adapters = {}) {
   const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
-  const bool quantised = is_quantised(s.matmul);
   KernelList list;
   if (pass != Pass::weight_gradient) {
     const Pass way = pass == Pass::forward ? Pass::forward : Pass::backward;
     const Gemm of_one =
         pass == Pass::forward ? Gemm{.m = rows, .n = p.n, .k = p.k} : Gemm{.m = rows, .n = p.k, .k = p.n};
     list += {p.name, pass == Pass::forward ? "gemm" : "input gradient", grouped_product(c, s.matmul, of_one, e.groups)};
-    if (quantised) {
+    if (casts && is_quantised(s.matmul)) {
       const double width = static_cast<double>(pass == Pass::forward ? p.k : p.n);
-      list += {p.name, "quantise", streaming_time(c.cluster.gpu, {quantise_bytes(c, pass) * width * e.rows}, 1)};
+      list += {p.name, "quantise", grouped_cast(c, {quantise_bytes(c, pass) * width * e.rows}, e.groups)};
     }
     list += {p.name, "dequantise", dequantise_time(c, p, way) * e.groups};
     list += {p.name, "adapters", adapters_time(c, e.rows / e.groups, adapters, way) * e.groups};
@@ -95,6 +102,14 @@ KernelList activation(const Case& c, const RankShape& s, double elements, Pass p
   return {"experts", "activation", streaming_time(c.cluster.gpu, {s.element * passes * elements}, 0)};
 }
 
+KernelList biases(const Case& c, const RankShape& s, const ExpertShape& e, Pass pass) {
+  const Software::Experts& habits = c.software.experts;
+  if (!c.model.linear_biases || habits.fused_activation) return {};
+  const double passes = pass == Pass::forward ? habits.bias_forward : habits.bias_backward;
+  const double bytes = s.element * passes * e.rows * static_cast<double>(c.model.hidden);
+  return {"experts", "biases", streaming_time(c.cluster.gpu, {bytes}, 0)};
+}
+
 struct Exchanges {
   std::vector<LayerStep> out, back;  // copies to the experts, and results back
 };
@@ -127,13 +142,15 @@ Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Sec
 KernelList expert_products(const Case& c, const RankShape& s, const ExpertShape& e, const ExpertProjections& p,
                            LayerKind kind, Pass pass) {
   const LayerAdapters adapters = adapters_of_layer(c, kind);
-  return grouped_linear(c, s, e, p.expert_in, pass, adapters.expert_in) +
-         grouped_linear(c, s, e, p.expert_out, pass, adapters.expert_out);
+  const bool fused = c.software.experts.fused_activation, forward = pass == Pass::forward;
+  return grouped_linear(c, s, e, p.expert_in, pass, forward || !fused, adapters.expert_in) +
+         grouped_linear(c, s, e, p.expert_out, pass, !forward || !fused, adapters.expert_out);
 }
 
 }  // namespace
 
 KernelList expert_activation(const Case& c, const RankShape& s, Pass pass) {
+  if (c.software.experts.fused_activation) return {};
   const auto width = static_cast<double>(expert_projections(c.model, c.plan.tp, c.plan.etp).expert_out.k);
   return activation(c, s, expert_shape(c, s).rows * width, pass);
 }
@@ -163,7 +180,8 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, LayerKind 
     return;
   }
 
-  const KernelList experts = expert_products(c, s, e, p, kind, pass) + expert_activation(c, s, pass);
+  const KernelList experts =
+      expert_products(c, s, e, p, kind, pass) + expert_activation(c, s, pass) + biases(c, s, e, pass);
   const KernelList shared = shared_experts(c, s, kind, pass);
   const KernelList first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
 

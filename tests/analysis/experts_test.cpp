@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "sim/cost/kernel.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
@@ -13,12 +14,20 @@ const std::string kModel =
     "model: {arch: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 4, vocab: 32000, experts: 16, top_k: 2, "
     "expert_ffn: 1408}\n";
 
-std::string nodes(int count, double gbps = 200) {
-  return "cluster: {gpu: a100-sxm4-80gb, gpus: " + std::to_string(8 * count) +
+std::string nodes(int count, double gbps = 200, const std::string& gpu = "a100-sxm4-80gb") {
+  return "cluster: {gpu: " + gpu + ", gpus: " + std::to_string(8 * count) +
          ", gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: " + std::to_string(gbps) + ", net: infiniband}\n";
 }
 
 std::string trained_on(int batch) { return "train: {seq_len: 2048, global_batch: " + std::to_string(batch) + "}\n"; }
+
+// Neither the framework nor its host costs anything.
+Case free_of_overheads(const std::string& yaml) {
+  Case c = case_of(yaml);
+  c.software = without_overheads(c.software);
+  c.software.experts.host_forward_ms = c.software.experts.host_backward_ms = 0;
+  return c;
+}
 
 double ep_seconds(const CaseReport& report) { return report.breakdown[Cause::ep_comm].seconds(); }
 
@@ -100,6 +109,47 @@ TEST_CASE("exchanges beside another micro-batch's layers cost less") {
   CHECK(ep_seconds(hidden) < ep_seconds(exposed));
   CHECK(ep_seconds(hidden) >= 0.29 * ep_seconds(exposed));
   CHECK(hidden.step_time < exposed.step_time);
+}
+
+TEST_CASE("experts' activation and casts take no time of their own where products do them") {
+  for (const std::string precision : {"bf16", "fp8"}) {
+    CAPTURE(precision);
+    Case c = free_of_overheads(kModel + "software: megatron-core\n" + nodes(1, 200, "h100-sxm5-80gb") +
+                               "plan: {ep: 8, zero: 1}\n" +
+                               "train: {seq_len: 2048, global_batch: 16, precision: " + precision + "}");
+    c.software.experts.grouped_kernel = true;
+    c.software.forward.ffn = precision == "fp8" ? 0 : 2;  // the activation in one of them, casts in the other
+    const Time apart = simulate_plainly(c).step_time;
+    c.software.experts.fused_activation = true;
+    CHECK(simulate_plainly(c).step_time < apart);
+  }
+}
+
+TEST_CASE("a cast for every expert is issued as slowly as a product for every expert") {
+  Case c = free_of_overheads(kModel + "software: megatron-core\n" + nodes(1, 200, "h100-sxm5-80gb") +
+                             "plan: {ep: 1, zero: 1}\ntrain: {seq_len: 2048, global_batch: 8, precision: fp8}");
+  c.software.experts.call_us = 0;
+  const double quick = simulate_plainly(c).step_time.seconds();
+  // So slow that neither products nor casts take any time beside it: 16 experts, four layers, two linear layers, each
+  // with three products, a cast of its input and one of its output's gradient.
+  c.software.experts.call_us = 1e4;
+  CHECK(simulate_plainly(c).step_time.seconds() - quick == doctest::Approx(16 * 4 * 2 * (3 + 2) * 1e-2).epsilon(0.02));
+}
+
+TEST_CASE("biases of experts cost passes over the results of the experts that have them") {
+  Case c =
+      free_of_overheads(kModel + "software: megatron-core\n" + nodes(1) + "plan: {ep: 8, zero: 1}\n" + trained_on(8));
+  c.software.experts.bias_forward = c.software.experts.bias_backward = 0;
+  c.model.linear_biases = true;
+  const double without = simulate_plainly(c).step_time.seconds();
+  c.software.experts.bias_forward = 100;
+  c.software.experts.bias_backward = 300;
+  const double results = 2048.0 * 2 * 2048 * 2;  // bytes of a layer: tokens, top_k, hidden, element
+  const double passes = streaming_time(c.cluster.gpu, {100 * results}, 0).total().value +
+                        streaming_time(c.cluster.gpu, {300 * results}, 0).total().value;
+  CHECK(simulate_plainly(c).step_time.seconds() - without == doctest::Approx(4 * passes).epsilon(0.02));
+  c.model.linear_biases = false;
+  CHECK(simulate_plainly(c).step_time.seconds() < without + passes);
 }
 
 TEST_CASE("what experts take from memory is given back") {
