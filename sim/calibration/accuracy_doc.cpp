@@ -8,6 +8,9 @@
 #include <functional>
 #include <set>
 
+#include "sim/calibration/markdown_table.h"
+#include "sim/calibration/validated_runs.h"
+
 namespace foretrain {
 namespace {
 
@@ -19,67 +22,11 @@ std::string signed_percent(const std::optional<double>& share) {
 
 std::string seconds(double s) { return fmt::format("{:.4g} s", s); }
 
-// Text for a table's cell.
-std::string cell(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    if (c == '|') result += '\\';
-    result += c == '\n' ? ' ' : c;
-  }
-  return result;
-}
+using Choice = std::function<bool(const ValidatedRun&)>;
 
-std::string table_row(const std::vector<std::string>& cells) {
-  std::string line = "|";
-  for (const std::string& text : cells) line += " " + cell(text) + " |";
-  return line + "\n";
-}
-
-// Whether a column holds figures, which are set to the right.
-bool is_number(const std::vector<std::vector<std::string>>& rows, std::size_t column) {
-  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) {
-    const std::string& text = row[column];
-    return text == "-" || (!text.empty() && text.find_first_not_of("0123456789+-.,% sof") == std::string::npos);
-  });
-}
-
-std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::string> rule;
-  for (std::size_t i = 0; i < header.size(); ++i) rule.push_back(is_number(rows, i) ? "---:" : "---");
-  std::string text = table_row(header) + table_row(rule);
-  for (const auto& row : rows) text += table_row(row);
-  return text + "\n";
-}
-
-std::string source_of(const MeasuredFile& file) { return std::filesystem::path(file.path).stem().string(); }
-
-// A validated run: how it was predicted, and what it is.
-struct Run {
-  const Comparison* comparison = nullptr;
-  const Case* subject = nullptr;
-  std::string source;
-  bool trusted = true;
-  RunTraits traits;
-};
-
-std::vector<Run> runs_of(std::span<const MeasuredFile> files, const Validation& validation) {
-  std::vector<Run> runs;
-  for (const MeasuredFile& file : files) {
-    const std::string source = source_of(file);
-    for (const MeasuredCase& measured : file.cases) {
-      if (!measured.subject) continue;
-      runs.push_back({&validation.cases.at(runs.size()), &*measured.subject, source, is_trusted(source),
-                      traits_of(*measured.subject)});
-    }
-  }
-  return runs;
-}
-
-using Choice = std::function<bool(const Run&)>;
-
-Accuracy accuracy_of(const std::vector<Run>& runs, const Choice& chosen) {
+Accuracy accuracy_of(const std::vector<ValidatedRun>& runs, const Choice& chosen) {
   std::vector<Comparison> comparisons;
-  for (const Run& run : runs) {
+  for (const ValidatedRun& run : runs) {
     if (chosen(run)) comparisons.push_back(*run.comparison);
   }
   return accuracy(comparisons);
@@ -97,30 +44,30 @@ std::vector<std::string> figures(const std::string& name, const Accuracy& a) {
 }
 
 // A table over groups of the trusted runs; groups without a step time are left out.
-std::string groups_table(const std::string& what, const std::vector<Run>& runs,
+std::string groups_table(const std::string& what, const std::vector<ValidatedRun>& runs,
                          const std::vector<std::pair<std::string, Choice>>& groups) {
   std::vector<std::string> header = {what};
   header.insert(header.end(), kFigures.begin(), kFigures.end());
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, chosen] : groups) {
-    const Accuracy a = accuracy_of(runs, [&](const Run& run) { return run.trusted && chosen(run); });
+    const Accuracy a = accuracy_of(runs, [&](const ValidatedRun& run) { return run.trusted && chosen(run); });
     if (a.step_times > 0) rows.push_back(figures(name, a));
   }
-  return table(header, rows);
+  return markdown_table(header, rows);
 }
 
-std::vector<std::pair<std::string, Choice>> groups_by(const std::vector<Run>& runs, std::string RunTraits::*trait) {
+std::vector<std::pair<std::string, Choice>> groups_by(const std::vector<ValidatedRun>& runs, std::string RunTraits::*trait) {
   std::set<std::string> names;
-  for (const Run& run : runs) names.insert(run.traits.*trait);
+  for (const ValidatedRun& run : runs) names.insert(run.traits.*trait);
   std::vector<std::pair<std::string, Choice>> groups;
   for (const std::string& name : names) {
-    groups.emplace_back(name, [name, trait](const Run& run) { return run.traits.*trait == name; });
+    groups.emplace_back(name, [name, trait](const ValidatedRun& run) { return run.traits.*trait == name; });
   }
   return groups;
 }
 
 std::vector<std::pair<std::string, Choice>> plan_kinds() {
-  const auto by = [](const auto& holds) { return [holds](const Run& run) { return holds(run.traits); }; };
+  const auto by = [](const auto& holds) { return [holds](const ValidatedRun& run) { return holds(run.traits); }; };
   return {{"one GPU", by([](const RunTraits& r) { return r.gpus == 1; })},
           {"one node", by([](const RunTraits& r) { return r.gpus > 1 && r.nodes == 1; })},
           {"several nodes", by([](const RunTraits& r) { return r.nodes > 1; })},
@@ -141,10 +88,10 @@ std::vector<std::pair<std::string, Choice>> plan_kinds() {
           {"fp8", by([](const RunTraits& r) { return r.precision == "fp8"; })}};
 }
 
-std::string summary(const AccuracyPage& page, const std::vector<Run>& runs) {
-  const Accuracy all = accuracy_of(runs, [](const Run& run) { return run.trusted; });
+std::string summary(const AccuracyPage& page, const std::vector<ValidatedRun>& runs) {
+  const Accuracy all = accuracy_of(runs, [](const ValidatedRun& run) { return run.trusted; });
   const Accuracy kept = accuracy_of(
-      runs, [&](const Run& run) { return run.trusted && !page.notes.flags.contains(run.comparison->name); });
+      runs, [&](const ValidatedRun& run) { return run.trusted && !page.notes.flags.contains(run.comparison->name); });
   std::size_t sources = 0;
   double mean = 0;
   for (const Validation::Source& s : page.validation.sources) {
@@ -154,7 +101,7 @@ std::string summary(const AccuracyPage& page, const std::vector<Run>& runs) {
   }
   std::vector<std::string> header = {"step time"};
   header.insert(header.end(), kFigures.begin(), kFigures.end());
-  std::string text = table(header, {figures("all runs", all), figures("without runs that look wrong", kept)});
+  std::string text = markdown_table(header, {figures("all runs", all), figures("without runs that look wrong", kept)});
   if (sources > 0) {
     text += fmt::format("Each of the {} sources counted alike, the mean error of the step time is {}.\n", sources,
                         percent(mean / static_cast<double>(sources)));
@@ -200,7 +147,7 @@ std::string sources_left_out(const AccuracyPage& page) {
   for (const LeftOut& r : worst) {
     rows.push_back({r.source, std::to_string(r.rows), percent(r.error_in), percent(r.error_out)});
   }
-  return text + "Those that lose most:\n\n" + table({"source", "runs", "seen", "not seen"}, rows);
+  return text + "Those that lose most:\n\n" + markdown_table({"source", "runs", "seen", "not seen"}, rows);
 }
 
 std::string error_bars(const AccuracyPage& page, const Coverage& coverage) {
@@ -226,10 +173,10 @@ std::string error_bars(const AccuracyPage& page, const Coverage& coverage) {
   text +=
       "How often the order of two runs of a source with the same work is right, by the likelihood it is given\n"
       "(each source counted alike):\n\n";
-  return text + table({"likelihood", "pairs", "said", "right"}, rows);
+  return text + markdown_table({"likelihood", "pairs", "said", "right"}, rows);
 }
 
-std::string by_source(const AccuracyPage& page, const std::vector<Run>& runs, const Coverage& coverage) {
+std::string by_source(const AccuracyPage& page, const std::vector<ValidatedRun>& runs, const Coverage& coverage) {
   std::vector<std::vector<std::string>> trusted, others;
   for (const Validation::Source& s : page.validation.sources) {
     const std::string name = std::filesystem::path(s.path).stem().string();
@@ -245,23 +192,23 @@ std::string by_source(const AccuracyPage& page, const std::vector<Run>& runs, co
   }
   const std::vector<std::string> header = {
       "source", "runs", "refused", "mean error", "median", "bias", "in range left out", "memory", "fits", "order"};
-  std::string text = "## By source\n\n" + table(header, trusted);
+  std::string text = "## By source\n\n" + markdown_table(header, trusted);
   if (!others.empty()) {
-    const Accuracy low = accuracy_of(runs, [](const Run& run) { return !run.trusted; });
+    const Accuracy low = accuracy_of(runs, [](const ValidatedRun& run) { return !run.trusted; });
     text += fmt::format(
         "Sources of low trust (-low) and those described with more than the base fields (-ext) are in no other figure\n"
         "of this page; the mean error of their {} runs with a step time is {}.\n\n",
         low.step_times, percent(low.mape));
-    text += table(header, others);
+    text += markdown_table(header, others);
   }
   return text;
 }
 
-std::string peers_table(const AccuracyPage& page, const std::vector<Run>& runs) {
+std::string peers_table(const AccuracyPage& page, const std::vector<ValidatedRun>& runs) {
   if (page.peers.empty()) return "";
   std::vector<std::vector<std::string>> rows;
   for (const Peer& peer : page.peers) {
-    const Accuracy ours = accuracy_of(runs, [&](const Run& run) {
+    const Accuracy ours = accuracy_of(runs, [&](const ValidatedRun& run) {
       return std::find(peer.sources.begin(), peer.sources.end(), run.source) != peer.sources.end();
     });
     rows.push_back({fmt::format("[{}]({}), {}", peer.predictor, peer.url, peer.claimed ? "claimed" : "run by us"),
@@ -269,22 +216,22 @@ std::string peers_table(const AccuracyPage& page, const std::vector<Run>& runs) 
                     peer.settings});
   }
   return "## Other predictors on the same runs\n\n" +
-         table({"predictor", "its mean error", "ours", "our runs", "its runs", "its settings"}, rows);
+         markdown_table({"predictor", "its mean error", "ours", "our runs", "its runs", "its settings"}, rows);
 }
 
 // Runs of trusted sources, the worst first.
-std::vector<const Run*> worst_first(const std::vector<Run>& runs) {
-  std::vector<const Run*> worst;
-  for (const Run& run : runs) {
+std::vector<const ValidatedRun*> worst_first(const std::vector<ValidatedRun>& runs) {
+  std::vector<const ValidatedRun*> worst;
+  for (const ValidatedRun& run : runs) {
     if (run.trusted && run.comparison->error()) worst.push_back(&run);
   }
-  std::stable_sort(worst.begin(), worst.end(), [](const Run* a, const Run* b) {
+  std::stable_sort(worst.begin(), worst.end(), [](const ValidatedRun* a, const ValidatedRun* b) {
     return std::abs(std::log1p(*a->comparison->error())) > std::abs(std::log1p(*b->comparison->error()));
   });
   return worst;
 }
 
-std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) {
+std::string where_wrong(const AccuracyPage& page, const std::vector<ValidatedRun>& runs) {
   constexpr double kBiased = 0.10;
   constexpr std::size_t kWorst = 25;
   std::string text = "## Where we are wrong\n\n";
@@ -298,11 +245,11 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
   if (!rows.empty()) {
     text +=
         fmt::format("Sources predicted {:.0f} % or more to one side, so that it is not scatter:\n\n", 100 * kBiased);
-    text += table({"source", "runs", "bias", ""}, rows);
+    text += markdown_table({"source", "runs", "bias", ""}, rows);
   }
   text += "The worst runs:\n\n";
   rows.clear();
-  for (const Run* run : worst_first(runs)) {
+  for (const ValidatedRun* run : worst_first(runs)) {
     if (rows.size() == kWorst) break;
     const Comparison& c = *run->comparison;
     const auto flag = page.notes.flags.find(c.name);
@@ -310,13 +257,13 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
                     seconds(*c.measured_step_time_s), seconds(*c.predicted_step_time_s), signed_percent(c.error()),
                     flag == page.notes.flags.end() ? "" : flag->second});
   }
-  text += table({"run", "GPUs", "framework", "measured", "predicted", "error", "what looks wrong with the run"}, rows);
+  text += markdown_table({"run", "GPUs", "framework", "measured", "predicted", "error", "what looks wrong with the run"}, rows);
 
   text +=
       "Runs that look wrong when compared with others of their source. They are in the tables above, but neither is\n"
       "anything fitted to them nor do they count for error bars:\n\n";
-  std::map<std::string, std::vector<const Run*>> by_reason;
-  for (const Run& run : runs) {
+  std::map<std::string, std::vector<const ValidatedRun*>> by_reason;
+  for (const ValidatedRun& run : runs) {
     const auto flag = page.notes.flags.find(run.comparison->name);
     if (flag != page.notes.flags.end()) by_reason[flag->second].push_back(&run);
   }
@@ -324,14 +271,14 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<Run>& runs) 
   for (const auto& [reason, flagged] : by_reason) {
     std::string names;
     std::vector<Comparison> comparisons;
-    for (const Run* run : flagged) {
+    for (const ValidatedRun* run : flagged) {
       names += (names.empty() ? "" : ", ") + run->comparison->name;
       comparisons.push_back(*run->comparison);
     }
     const Accuracy a = accuracy(comparisons);
     rows.push_back({reason, signed_percent(a.bias), names});
   }
-  return text + table({"what looks wrong", "mean error", "runs"}, rows);
+  return text + markdown_table({"what looks wrong", "mean error", "runs"}, rows);
 }
 
 std::string words_of(const std::map<std::string, config::Node>& set) {
@@ -358,7 +305,7 @@ std::string corrections(const AccuracyPage& page) {
   if (rows.empty()) return "";
   return "## Read with corrections\n\nFields of these runs were written down wrongly, or guessed where a source says "
          "more\n(tests/validation/flags.yaml).\n\n" +
-         table({"runs", "how many", "read as", "why", "source"}, rows);
+         markdown_table({"runs", "how many", "read as", "why", "source"}, rows);
 }
 
 std::string refusals(const AccuracyPage& page) {
@@ -373,60 +320,13 @@ std::string refusals(const AccuracyPage& page) {
              "## Refused\n\n{} runs need what is not simulated; they are refused by name, not predicted without "
              "it.\n\n",
              page.validation.refused.size()) +
-         table({"feature", "runs"}, rows);
+         markdown_table({"feature", "runs"}, rows);
 }
 
 }  // namespace
 
-std::vector<OrderReliability> order_reliability(std::span<const MeasuredFile> files, const Validation& validation,
-                                                const std::map<std::string, std::string>& flags,
-                                                const ErrorModel& model) {
-  std::vector<OrderReliability> bins;
-  for (const auto& [from, to] : {std::pair{0.5, 0.6}, {0.6, 0.7}, {0.7, 0.8}, {0.8, 0.9}, {0.9, 0.95}, {0.95, 1.0}}) {
-    bins.push_back({from, to, 0, 0, 0});
-  }
-  struct Sums {
-    double pairs = 0, said = 0, right = 0;
-  };
-  std::vector<std::map<std::size_t, Sums>> by_source(bins.size());
-  std::map<std::pair<std::size_t, double>, std::vector<const Run*>> same_work;
-  const std::vector<Run> runs = runs_of(files, validation);
-  for (const Run& run : runs) {
-    if (!run.trusted || !run.comparison->error() || flags.contains(run.comparison->name)) continue;
-    same_work[{run.comparison->file, run.comparison->tokens_per_step}].push_back(&run);
-  }
-  for (const auto& [key, group] : same_work) {
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      for (std::size_t j = i + 1; j < group.size(); ++j) {
-        const Comparison &a = *group[i]->comparison, &b = *group[j]->comparison;
-        if (*a.measured_step_time_s == *b.measured_step_time_s || a.model != b.model) continue;
-        const double ratio = *a.predicted_step_time_s / *b.predicted_step_time_s;
-        const double said = order_likelihood(std::max(ratio, 1 / ratio), group[i]->traits, group[j]->traits, model);
-        const bool right = (ratio > 1) == (*a.measured_step_time_s > *b.measured_step_time_s);
-        std::size_t bin = 0;
-        while (bin + 1 < bins.size() && said >= bins[bin].to) ++bin;
-        ++bins[bin].pairs;
-        Sums& sums = by_source[bin][key.first];
-        sums.pairs += 1;
-        sums.said += said;
-        sums.right += right;
-      }
-    }
-  }
-  for (std::size_t bin = 0; bin < bins.size(); ++bin) {
-    for (const auto& [source, sums] : by_source[bin]) {
-      bins[bin].said += sums.said / sums.pairs;
-      bins[bin].right += sums.right / sums.pairs;
-    }
-    const double sources = static_cast<double>(std::max<std::size_t>(by_source[bin].size(), 1));
-    bins[bin].said /= sources;
-    bins[bin].right /= sources;
-  }
-  return bins;
-}
-
 std::string accuracy_markdown(const AccuracyPage& page) {
-  const std::vector<Run> runs = runs_of(page.files, page.validation);
+  const std::vector<ValidatedRun> runs = validated_runs(page.files, page.validation);
   const Coverage coverage = leave_sources_out(page.bars);
   std::string text =
       "# Accuracy\n\n"

@@ -22,17 +22,6 @@ struct Peer {
 // Reads `peers:`, a list of {predictor, kind: claimed | run, error (per cent), rows, settings, sources, url}.
 std::optional<std::vector<Peer>> load_peers(const std::string& path, Diagnostics& diagnostics);
 
-// Of the pairs of measured runs of one source whose order was given a likelihood in a range: how often it was right.
-struct OrderReliability {
-  double from = 0, to = 0;
-  std::size_t pairs = 0;
-  double said = 0, right = 0;  // mean likelihood, and the share that was right; every source counts alike
-};
-// Over the pairs of runs of one trusted source with the same tokens a step, flagged runs left out.
-std::vector<OrderReliability> order_reliability(std::span<const MeasuredFile> files, const Validation& validation,
-                                                const std::map<std::string, std::string>& flags,
-                                                const ErrorModel& model);
-
 // The page about how good the predictions are (docs/accuracy.md): every figure is computed from the validation.
 struct AccuracyPage {
   std::span<const MeasuredFile> files;  // those that were validated

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/calibration/accuracy_doc.h"
+#include "sim/calibration/validated_runs.h"
 #include "tests/support/cases.h"
 
 using namespace foretrain;
