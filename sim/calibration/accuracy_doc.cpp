@@ -56,7 +56,8 @@ std::string groups_table(const std::string& what, const std::vector<ValidatedRun
   return markdown_table(header, rows);
 }
 
-std::vector<std::pair<std::string, Choice>> groups_by(const std::vector<ValidatedRun>& runs, std::string RunTraits::*trait) {
+std::vector<std::pair<std::string, Choice>> groups_by(const std::vector<ValidatedRun>& runs,
+                                                      std::string RunTraits::*trait) {
   std::set<std::string> names;
   for (const ValidatedRun& run : runs) names.insert(run.traits.*trait);
   std::vector<std::pair<std::string, Choice>> groups;
@@ -257,7 +258,8 @@ std::string where_wrong(const AccuracyPage& page, const std::vector<ValidatedRun
                     seconds(*c.measured_step_time_s), seconds(*c.predicted_step_time_s), signed_percent(c.error()),
                     flag == page.notes.flags.end() ? "" : flag->second});
   }
-  text += markdown_table({"run", "GPUs", "framework", "measured", "predicted", "error", "what looks wrong with the run"}, rows);
+  text += markdown_table(
+      {"run", "GPUs", "framework", "measured", "predicted", "error", "what looks wrong with the run"}, rows);
 
   text +=
       "Runs that look wrong when compared with others of their source. They are in the tables above, but neither is\n"
