@@ -9,7 +9,7 @@ namespace {
 
 // Half a percent either way: the second order vanishes (its square), and where a schedule has many small kinks, each of
 // a micro-batch or a layer, one of them at the very point does not decide.
-const double kFactor = std::sqrt(1.01);
+const double kProbe = std::sqrt(1.01);
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Elasticity elasticity(const Case& subject, const Environment& environment, std::
   for (std::size_t i = 0; i < kHardwareRates; ++i) {
     const auto rate = static_cast<HardwareRate>(i);
     if (!matters(subject, rate)) continue;
-    result.of[i] = elasticity_to(subject, environment, rate, kFactor, folded);
+    result.of[i] = elasticity_to(subject, environment, rate, kProbe, folded);
     result.other -= result.of[i];
   }
   return result;

@@ -18,7 +18,7 @@ void read_factor(config::MapReader& map, const char* key, double& factor) {
 template <class Read>
 void for_each_entry(config::MapReader& file, const char* section, Diagnostics& diagnostics, const Read& read) {
   const config::Node* list = file.node(section);
-  if (list == nullptr || list->is_null()) return;
+  if (present(list) == nullptr) return;
   if (!list->is_map()) {
     file.error(section,
                message("{} must be a map from names to factors, such as {{torch-fsdp: {{host: 1.1}}}}", section));

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
+#include "sim/calibration/fit_robust.h"
 #include "sim/calibration/validate.h"
 
 namespace foretrain {
@@ -18,14 +20,9 @@ std::optional<double> share(std::size_t part, std::size_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Linear between the two nearest ranks, as numpy and R (type 7) do by default.
-std::optional<double> quantile(std::vector<double> values, double q) {
+std::optional<double> known_quantile(std::vector<double> values, double share) {
   if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const double rank = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (rank - static_cast<double>(below)) * (values[above] - values[below]);
+  return quantile(std::move(values), share);
 }
 
 void add_step_times(Accuracy& result, std::span<const Comparison> comparisons) {
@@ -38,8 +35,8 @@ void add_step_times(Accuracy& result, std::span<const Comparison> comparisons) {
   }
   result.step_times = errors.size();
   result.mape = mean(absolute);
-  result.median_ape = quantile(absolute, 0.5);
-  result.p90_ape = quantile(absolute, 0.9);
+  result.median_ape = known_quantile(absolute, 0.5);
+  result.p90_ape = known_quantile(absolute, 0.9);
   result.bias = mean(errors);
 }
 

@@ -35,13 +35,13 @@ CalibrationRule read_rule(MapReader& parent, std::string_view key, Form form, Di
   CalibrationRule rule;
   const Node* node = parent.node(key);
   rule.position = parent.position_of(key);
-  if (node == nullptr || node->is_null()) return rule;
+  if (present(node) == nullptr) return rule;
   MapReader map(*node, diagnostics, std::string(key));
   rule.source = map.required_text("source");
 
   const auto literal = [&](std::string_view name) {
     const Node* given = map.node(name);
-    if (given == nullptr || given->is_null()) return false;
+    if (present(given) == nullptr) return false;
     if (form == Form::attention) {
       rule.attention = read_attention(*given, diagnostics);
     } else {

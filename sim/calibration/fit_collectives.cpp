@@ -170,12 +170,12 @@ std::vector<double> sizes_of_errors(std::span<const double> predicted, std::span
   return sizes;
 }
 
-double mean_of(std::span<const double> values) {
+double mean_size(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<std::size_t>(values.size(), 1));
 }
 
-CollectiveError error_of(std::vector<double> sizes) { return {mean_of(sizes), quantile(sizes, 0.5)}; }
+CollectiveError error_of(std::vector<double> sizes) { return {mean_size(sizes), quantile(sizes, 0.5)}; }
 
 std::vector<FitParameter> parameters_of(const Unknowns& unknowns, std::span<const double> start,
                                         const ConstantRules& rules) {
@@ -310,7 +310,7 @@ void leave_out_classes(std::span<const CollectiveRun> runs, const CollectiveMode
     std::erase_if(unseen, [&](const CollectiveRun& run) { return run.name != left.name; });
     const CollectiveModel model = seen.empty() ? given : unknowns.with(fit_runs(seen, unknowns, start, rules).values);
     const std::vector<double> sizes = sizes_of_errors(exact_prediction(unseen, model), measured_of(unseen));
-    left.left_out = mean_of(sizes);
+    left.left_out = mean_size(sizes);
     errors.insert(errors.end(), sizes.begin(), sizes.end());
   }
   fit.left_out = error_of(errors);

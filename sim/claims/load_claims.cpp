@@ -16,8 +16,6 @@ constexpr std::size_t kMostClaims = 10'000;
 constexpr std::size_t kMostChecks = 1'000;  // of one claim
 constexpr config::Range kTolerances = {0, 1};
 
-const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
-
 // Feature names once, in the order they were met.
 void add_refusals(const Diagnostics& said, ClaimCase& result, Diagnostics& diagnostics) {
   for (const Diagnostic& d : said.all()) {

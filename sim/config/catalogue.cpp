@@ -20,7 +20,7 @@ Message counted(const std::string& what, std::size_t count) {
 std::vector<std::string> read_aliases(const Node& node, Diagnostics& diagnostics) {
   const Node* listed = node.find("aliases");
   std::vector<std::string> aliases;
-  if (listed == nullptr || listed->is_null()) return aliases;
+  if (present(listed) == nullptr) return aliases;
   const auto take = [&](const Node& item) {
     if (item.is_scalar()) {
       aliases.push_back(Catalogue::normalised(item.scalar()));

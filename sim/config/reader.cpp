@@ -152,7 +152,7 @@ void MapReader::report_range(std::string_view key, const Node& value, const Mess
 
 const Node* MapReader::value_of(std::string_view key) {
   const Node* value = node(key);
-  return value == nullptr || value->is_null() ? nullptr : value;
+  return present(value) == nullptr ? nullptr : value;
 }
 
 std::optional<std::string> MapReader::text(std::string_view key) {

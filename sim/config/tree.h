@@ -44,6 +44,9 @@ struct Node::Entry {
   Node value;
 };
 
+// The node, or nullptr where it is a null: what was left out and what was left empty are the same.
+inline const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
+
 // Parses one YAML document. Syntax errors, duplicate keys, more than one document, documents over 64 MiB, over
 // 2 million values (aliases counted where they are repeated) or nested deeper than 64 levels, and a single value or
 // bracketed list over 1 MiB are reported as errors, and nothing is returned. So are merge keys ("<<"), tags ("!!int"),

@@ -31,7 +31,7 @@ struct Sourced {
 std::optional<Sourced> read_sourced(MapReader& parent, std::string_view key, Unit unit, config::Range range,
                                     Diagnostics& diagnostics) {
   const Node* node = parent.node(key);
-  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (present(node) == nullptr) return std::nullopt;
   MapReader map(*node, diagnostics, std::string(key));
   Sourced result;
   result.value = map.required_number("value", unit, range);
@@ -91,7 +91,7 @@ void read_attention(MapReader& file, AchievedRates& rates, Diagnostics& diagnost
     // `attention: flash` is the scenario's name of the first version; here all three carry their number.
     const std::string key = fmt::format("flash{}", static_cast<int>(kernel));
     const Node* values = attention.node(key);
-    if (values == nullptr || values->is_null()) continue;
+    if (present(values) == nullptr) continue;
     rates.flash[static_cast<std::size_t>(kernel)] = read_kernel(*values, key, diagnostics);
   }
   attention.finish();

@@ -183,7 +183,7 @@ void read_odd_gpus(ClusterReading& read, MapReader& map, OddGpus& odd) {
 
 void read_list(ClusterReading& read, OddGpus& odd) {
   const Node* list = read.map.node("overrides");
-  if (list == nullptr || list->is_null()) return;
+  if (present(list) == nullptr) return;
   if (!list->is_sequence() || list->sequence().size() > kMostOverrides) {
     return read.map.error("overrides", message("cluster.overrides must be a list of at most {} entries {{link, node, "
                                                "index, factor}} or {{node, index, gpu, power_limit_w, factor}}",
@@ -209,7 +209,7 @@ void read_list(ClusterReading& read, OddGpus& odd) {
 // of thousands (Sinha et al., SC 2022, arXiv 2208.11035).
 void read_jitter(ClusterReading& read, OddGpus& odd) {
   const Node* node = read.map.node("jitter");
-  if (node == nullptr || node->is_null()) return;
+  if (present(node) == nullptr) return;
   MapReader map(*node, read.diagnostics, "cluster.jitter");
   if (!node->is_map()) return;
   ClusterDescription::Jitter& jitter = read.cluster.jitter;

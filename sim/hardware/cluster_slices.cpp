@@ -8,7 +8,7 @@ namespace foretrain {
 
 void read_mig(ClusterReading& read) {
   const config::Node* node = read.map.node("mig");
-  if (node == nullptr || node->is_null()) return;
+  if (present(node) == nullptr) return;
   const Gpu& card = read.card;
   if (!card.mig) {
     return read.map.error("mig", message("cluster.mig: {} cannot be cut into slices; leave mig out", card.name));

@@ -40,7 +40,7 @@ std::optional<Entry> look_up(config::MapReader& asked, std::string_view key, con
   const auto name = asked.text(key);
   if (!name) {
     const Node* wrong = asked.node(key);
-    if (wrong != nullptr && !wrong->is_null()) return std::nullopt;
+    if (present(wrong) != nullptr) return std::nullopt;
     return Entry{"", Node{{}, Node::Map{}, false}};
   }
   const auto found = config::Catalogue(folder, what).find(*name, asked.position_of(key), diagnostics);
@@ -56,7 +56,7 @@ std::optional<Entry> look_up(config::MapReader& asked, std::string_view key, con
 std::optional<Node> look_at_topology(config::MapReader& asked, const DataFolder& data, ClusterTemplate& result,
                                      Diagnostics& diagnostics) {
   const Node* topo = asked.node("topo");
-  if (topo == nullptr || topo->is_null()) return Node{{}, Node::Map{}, false};
+  if (present(topo) == nullptr) return Node{{}, Node::Map{}, false};
   if (asked.has("node")) {
     asked.error("topo", message("cluster has both node and topo; write the one that describes the machine"));
     return std::nullopt;

@@ -18,7 +18,7 @@ using config::Unit;
 // The map under `key`, or nullptr if it is null or absent; absent is an error where it is `required`.
 const Node* sub_map(MapReader& parent, std::string_view key, bool required) {
   const Node* node = parent.node(key);
-  if (node != nullptr && !node->is_null()) return node;
+  if (present(node) != nullptr) return node;
   if (required) parent.error(key, message("{} is missing; it must be a map", key));
   return nullptr;
 }

@@ -69,7 +69,7 @@ int Mig::most(const MigProfile& profile) const {
 
 std::optional<Mig> read_mig(config::MapReader& gpu, int sm_count, Bytes memory, Diagnostics& diagnostics) {
   const config::Node* node = gpu.node("mig");
-  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (present(node) == nullptr) return std::nullopt;
   config::MapReader map(*node, diagnostics, "mig");
   Mig mig;
   mig.memory_slices = static_cast<int>(map.required_integer("memory_slices", {1, kMostMemorySlices}));

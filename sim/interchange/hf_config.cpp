@@ -24,7 +24,7 @@ class Translation {
 
   const Node* find(std::string_view key) const {
     const Node* value = config_.find(key);
-    return value == nullptr || value->is_null() ? nullptr : value;
+    return present(value) == nullptr ? nullptr : value;
   }
   bool is_true(std::string_view key, bool fallback = false) const {
     const Node* value = find(key);

@@ -13,8 +13,6 @@ using config::Node;
 
 constexpr std::size_t kMostSteps = 50, kMostRows = 100, kMostColumns = 20, kMostFigures = 20, kMostRuns = 20;
 
-const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
-
 // The items of a list of 1 to `most` items; nothing after reporting anything else.
 std::span<const Node> items(MapReader& reader, const char* key, std::size_t most, bool required) {
   const Node* list = present(reader.node(key));

@@ -48,7 +48,7 @@ Request read_map(const Node& node, Diagnostics& diagnostics) {
 
 std::optional<Request> read_offload(MapReader& plan, Diagnostics& diagnostics) {
   const Node* node = plan.node("offload");
-  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (present(node) == nullptr) return std::nullopt;
   Request request;
   if (node->is_map()) {
     request = read_map(*node, diagnostics);

@@ -119,7 +119,7 @@ const char* to_string(Peft::Kind kind) { return kinds()[static_cast<std::size_t>
 
 Peft read_peft(const Node* node, Diagnostics& diagnostics) {
   Peft peft;
-  if (node == nullptr || node->is_null()) return peft;
+  if (present(node) == nullptr) return peft;
   if (node->is_scalar()) {
     const Node wrapped{node->position, Node::Map{{"peft", node->position, *node}}};
     const auto kind = MapReader(wrapped, diagnostics, "train").choice("peft", kinds());

@@ -88,7 +88,7 @@ std::optional<std::vector<std::string>> read_order(MapReader& plan) {
 // zeropp: true | {weights, gradients, secondary, group}
 std::optional<ZeroPlusPlus> read_zeropp(MapReader& plan, Diagnostics& diagnostics) {
   const Node* node = plan.node("zeropp");
-  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (present(node) == nullptr) return std::nullopt;
   if (!node->is_map()) {
     if (!plan.boolean("zeropp").value_or(false)) return std::nullopt;
     return ZeroPlusPlus{true, true, true, 0};

@@ -35,7 +35,7 @@ void read_work(MapReader& reader, Train& train) {
 // loss: as-framework | fused | {chunks: N}
 Loss read_loss(MapReader& train, Diagnostics& diagnostics) {
   const Node* node = train.node("loss");
-  if (node == nullptr || node->is_null()) return {};
+  if (present(node) == nullptr) return {};
   if (!node->is_map()) {
     const auto chosen = train.choice("loss", {"as-framework", "fused"});
     return {chosen.value_or(0) == 1 ? Loss::Kind::fused : Loss::Kind::as_framework, 1};
@@ -50,7 +50,7 @@ Loss read_loss(MapReader& train, Diagnostics& diagnostics) {
 // fp8: {recipe: per-tensor | blockwise, parameter_gather: true}
 Fp8 read_fp8(MapReader& train, Diagnostics& diagnostics) {
   const Node* node = train.node("fp8");
-  if (node == nullptr || node->is_null()) return {};
+  if (present(node) == nullptr) return {};
   MapReader fp8(*node, diagnostics, "train.fp8");
   Fp8 recipe;
   if (const auto chosen = fp8.choice("recipe", {"as-framework", "per-tensor", "blockwise"})) {

@@ -113,7 +113,7 @@ RedoneParts Recompute::redone(const Software& software) const {
 
 std::optional<Recompute> read_recompute(MapReader& plan, Diagnostics& diagnostics) {
   const Node* node = plan.node("recompute");
-  if (node == nullptr || node->is_null()) return std::nullopt;
+  if (present(node) == nullptr) return std::nullopt;
   if (!node->is_map()) {
     const std::array modes = {Recompute::Mode::none, Recompute::Mode::selective, Recompute::Mode::full};
     const std::optional<std::size_t> chosen = plan.choice("recompute", {"none", "selective", "full"});

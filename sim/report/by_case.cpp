@@ -7,7 +7,7 @@
 namespace foretrain::report {
 namespace {
 
-constexpr int kBar = 12;
+constexpr int kCaseBar = 12;
 constexpr int kLongestName = 24;  // of a case that heads a column
 
 TextTable cases_in_columns(const ByCase& by_case, bool by_number) {
@@ -24,7 +24,7 @@ TextTable cases_in_columns(const ByCase& by_case, bool by_number) {
     std::vector<TextTable::Cell> row = {{figure.name, Style::plain}};
     for (const ByCase::Figure::Cell& cell : figure.cells) {
       std::string text = cell.text;
-      if (bars) text.append(" ").append(bar(std::max(cell.share, 0.0), kBar));
+      if (bars) text.append(" ").append(bar(std::max(cell.share, 0.0), kCaseBar));
       row.push_back({std::move(text), cell.style});
     }
     table.add(std::move(row));

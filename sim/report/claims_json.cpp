@@ -8,7 +8,7 @@ namespace {
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-const char* name_of(Check::Kind kind) {
+const char* kind_of(Check::Kind kind) {
   switch (kind) {
     case Check::Kind::value:
       return "value";
@@ -29,7 +29,7 @@ const char* name_of(Check::Kind kind) {
 }
 
 Json check_json(const Check& check, const JudgedCheck& judged) {
-  Json json{{"kind", name_of(check.kind)},
+  Json json{{"kind", kind_of(check.kind)},
             {"metric", or_null(check.metric)},
             {"per", or_null(check.per)},
             {"of", check.cases},

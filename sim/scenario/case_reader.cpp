@@ -39,7 +39,7 @@ void append_text(const Node& node, std::string& text) {
 
 bool written(const Node& train, std::string_view key) {
   const Node* value = train.is_map() ? train.find(key) : nullptr;
-  return value != nullptr && !value->is_null();
+  return present(value) != nullptr;
 }
 
 bool has_flash(const Gpu& gpu) {
@@ -64,11 +64,11 @@ std::string in_words(const Node& targets) {
 // say which layers have one.
 Node with_lora_targets(const Node& train, const Software& software, bool guessed, Diagnostics& diagnostics) {
   const Node* peft = train.is_map() ? train.find("peft") : nullptr;
-  if (!software.lora_targets || peft == nullptr || peft->is_null()) return train;
+  if (!software.lora_targets || present(peft) == nullptr) return train;
   const Node* kind = peft->is_map() ? peft->find("kind") : peft;
   if (kind == nullptr || !kind->is_scalar() || kind->scalar() == "none") return train;
   const Node* targets = peft->is_map() ? peft->find("targets") : nullptr;
-  if (targets != nullptr && !targets->is_null()) {
+  if (present(targets) != nullptr) {
     if (!guessed || canonical_text(*targets) == canonical_text(*software.lora_targets)) return train;
   }
   diagnostics.note(peft->position, message("train.peft.targets is taken as {}, the choice of {}",
@@ -177,7 +177,7 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
   const Node nothing{node.position, Node::Null{}};
   const auto part = [&](const char* key, bool required) -> const Node& {
     const Node* value = reader.node(key);
-    if (value != nullptr && !value->is_null()) return *value;
+    if (present(value) != nullptr) return *value;
     if (required) {
       diagnostics.error(node.position, message("case {} has no {}", config::in_quotes(name), key));
     }

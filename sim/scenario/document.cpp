@@ -27,8 +27,6 @@ std::size_t count_values(const Node& node) {
   return count;
 }
 
-const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
-
 void read_source(const Node* node, Document& document, Diagnostics& diagnostics) {
   if (node == nullptr) return;
   MapReader source(*node, diagnostics, "source");

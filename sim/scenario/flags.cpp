@@ -30,8 +30,8 @@ std::string machine_of(const Node& node) {
 bool has_cases(const Node& root) {
   const Node *base = root.find("base"), *cases = root.find("cases");
   const auto is_map = [](const Node& node) { return node.is_map(); };
-  if (!root.is_map() || (base != nullptr && !base->is_null() && !base->is_map())) return false;
-  if (cases == nullptr || cases->is_null()) return true;
+  if (!root.is_map() || (present(base) != nullptr && !base->is_map())) return false;
+  if (present(cases) == nullptr) return true;
   return cases->is_sequence() && std::all_of(cases->sequence().begin(), cases->sequence().end(), is_map);
 }
 
@@ -44,7 +44,7 @@ struct Cases {
 Cases cases_of(const Node* document, const SourcePosition& command_line) {
   if (document == nullptr) return {{config::empty_map(command_line)}, true};
   const Node* cases = document->find("cases");
-  if (cases != nullptr && !cases->is_null()) return {cases->sequence(), false};
+  if (present(cases) != nullptr) return {cases->sequence(), false};
   const Node* base = document->find("base");
   return {{base != nullptr && base->is_map() ? *base : config::empty_map(document->position)}, true};
 }

@@ -48,7 +48,7 @@ MeasuredCase read_measurement(const Node& node, const std::string& name, Diagnos
   MeasuredCase result;
   result.name = name;
   const Node* measured = node.find("measured");
-  if (measured == nullptr || measured->is_null()) {
+  if (present(measured) == nullptr) {
     diagnostics.error(node.position, message("measured is missing: this case says nothing to compare with"));
   } else {
     result.measured = read_measured(*measured, diagnostics);

@@ -97,7 +97,7 @@ const Quote kOwnQuote{Quote::Status::official, "now", "the question", ""};
 template <class ReadMap>
 OfferFile gather(const Node* node, const OfferPlaces& places, Diagnostics& diagnostics, const ReadMap& read_map) {
   Shelf shelf(places, diagnostics);
-  if (node == nullptr || node->is_null()) return shelf.everything();
+  if (present(node) == nullptr) return shelf.everything();
   OfferFile all;
   const Node::Sequence alone{*node};
   for (const Node& item : node->is_sequence() ? node->sequence() : alone) {

@@ -50,7 +50,7 @@ std::optional<BytesPerSecond> read_line(MapReader& reader) {
 
 std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
   std::vector<AddOn> all;
-  if (node == nullptr || node->is_null()) return all;
+  if (present(node) == nullptr) return all;
   if (!node->is_map()) {
     diagnostics.error(node->position, message("add_ons must be a map of names, each with an amount"));
     return all;
@@ -67,7 +67,7 @@ std::vector<AddOn> read_add_ons(const Node* node, Diagnostics& diagnostics) {
     add_on.amount = amount.value_or(Band{});
     if (const Node* machine = reader.node("machine"); machine != nullptr && machine->is_map()) {
       add_on.machine = *machine;
-    } else if (machine != nullptr && !machine->is_null()) {
+    } else if (present(machine) != nullptr) {
       reader.error("machine", message("add_ons.{}.machine must be a map of what it changes", entry.key));
     }
     add_on.network = read_line(reader);
@@ -100,7 +100,7 @@ Node read_machine(MapReader& reader, Diagnostics& diagnostics) {
 
 std::optional<Price> read_offer_price(MapReader& reader, const std::string& currency, Diagnostics& diagnostics) {
   const Node* node = reader.node("price");
-  if (node == nullptr || node->is_null()) {
+  if (present(node) == nullptr) {
     reader.error("price", message("price is missing; for instance 2800CNY/month or {{per_hour: 1.99, currency: USD}}"));
     return std::nullopt;
   }
@@ -119,7 +119,7 @@ std::optional<Price> read_offer_price(MapReader& reader, const std::string& curr
 // Calls read(item) for each map of a list.
 template <class Read>
 void for_each_of(const Node* list, const char* what, Diagnostics& diagnostics, const Read& read) {
-  if (list == nullptr || list->is_null()) return;
+  if (present(list) == nullptr) return;
   if (!list->is_sequence() || list->sequence().size() > kMostOffers) {
     diagnostics.error(list->position, message("{} must be a list of at most {} maps", what, kMostOffers));
     return;

@@ -74,7 +74,7 @@ std::optional<Band> read_amount(MapReader& reader, std::string_view key) {
 }
 
 void read_terms(const Node* node, Price& price, Diagnostics& diagnostics) {
-  if (node == nullptr || node->is_null()) return;
+  if (present(node) == nullptr) return;
   if (!node->is_map()) {
     diagnostics.error(node->position, message("price.terms must be a map such as {{quarter: 0.95, year: 0.8}}"));
     return;

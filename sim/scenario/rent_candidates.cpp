@@ -14,7 +14,7 @@ namespace {
 
 using config::Node;
 
-constexpr std::size_t kMostCases = 1000;  // each is a search for a plan
+constexpr std::size_t kMostSearches = 1000;  // each is a search for a plan
 
 void set_key(Node& map, const std::string& key, Node value) {
   std::erase_if(map.map(), [&](const Node::Entry& entry) { return entry.key == key; });
@@ -155,9 +155,9 @@ void list_candidates(RentQuestion& question, const Node& base, const RentSizes& 
   Lister lister(question, base, data);
   for (std::size_t offer = 0; offer < question.offers.size(); ++offer) {
     lister.list(offer, sizes);
-    if (question.cases.size() > kMostCases) {
-      diagnostics.error(position,
-                        message("more than {} machines to try; name fewer offers or a smaller max_gpus", kMostCases));
+    if (question.cases.size() > kMostSearches) {
+      diagnostics.error(
+          position, message("more than {} machines to try; name fewer offers or a smaller max_gpus", kMostSearches));
       return;
     }
   }

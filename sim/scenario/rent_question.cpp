@@ -37,7 +37,7 @@ RentOverhead read_overhead(const Node* node, Diagnostics& diagnostics) {
   overhead.interrupted_every_hours = hours(reader, "interrupted_every", {1, 1e12});
   overhead.fails_every_hours = hours(reader, "fails_every", {1, 1e12});
   overhead.restart_hours = hours(reader, "restart").value_or(overhead.setup_hours);
-  if (const Node* written = reader.node("checkpoint"); written != nullptr && !written->is_null()) {
+  if (const Node* written = reader.node("checkpoint"); present(written) != nullptr) {
     MapReader checkpoint(*written, diagnostics, "overhead.checkpoint");
     if (const auto size = checkpoint.number("size", Unit::gigabytes, {0, kMostBytes})) overhead.checkpoint = {*size};
     if (const auto rate = checkpoint.number("rate", Unit::bytes_rate, {1e3, 1e15})) overhead.checkpoint_rate = {*rate};
@@ -166,7 +166,7 @@ void read_rent(const Node& node, const Node& base, const OfferPlaces& places, co
   question.offers = std::move(gathered.offers);
   question.purchases = std::move(gathered.purchases);
   question.exchange.insert(question.exchange.end(), gathered.exchange.begin(), gathered.exchange.end());
-  if (const Node* buy = reader.node("buy"); buy != nullptr && !buy->is_null()) {
+  if (const Node* buy = reader.node("buy"); present(buy) != nullptr) {
     question.purchases = gather_purchases(buy, places, diagnostics);
   }
   const auto wanted = reader.text_list("with").value_or(std::vector<std::string>{});

@@ -16,8 +16,6 @@ namespace {
 using config::MapReader;
 using config::Node;
 
-const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
-
 std::map<std::string, std::string> read_flags(const Node& list, Diagnostics& diagnostics) {
   std::map<std::string, std::string> flags;
   MapReader reasons(list, diagnostics, "flags");

@@ -23,7 +23,7 @@ Node scalar(double value) { return scalar(fmt::format("{}", value)); }
 
 bool is_written(const Node& map, std::string_view key) {
   const Node* value = map.find(key);
-  return value != nullptr && !value->is_null();
+  return present(value) != nullptr;
 }
 
 // A map of the case to fill: what is written wins.

@@ -162,7 +162,7 @@ struct Variant {
 std::vector<Variant> read_variants(MapReader& reader, Diagnostics& diagnostics) {
   std::vector<Variant> variants;
   const Node* list = reader.node("variants");
-  if (list == nullptr || list->is_null()) return variants;
+  if (present(list) == nullptr) return variants;
   if (!list->is_sequence()) {
     reader.error("variants", message("variants must be a list of {{mentions: TEXT, profile: NAME}}"));
     return variants;

@@ -59,9 +59,9 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
 
 void read_expert_habits(config::MapReader& profile, Software& software, Diagnostics& diagnostics) {
   const config::Node* habits = profile.node("experts");
-  if (habits != nullptr && !habits->is_null()) read_habits(*habits, software.experts, diagnostics);
+  if (present(habits) != nullptr) read_habits(*habits, software.experts, diagnostics);
   const config::Node* list = profile.node("expert_variants");
-  if (list == nullptr || list->is_null()) return;
+  if (present(list) == nullptr) return;
   if (!list->is_sequence()) {
     profile.error("expert_variants", message("expert_variants must be a list of {{mentions: TEXT, experts: {{...}}}}"));
     return;

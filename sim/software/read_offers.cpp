@@ -42,9 +42,9 @@ void read_map(const config::Node& node, Software::Offers& offers, Diagnostics& d
 void read_offers(config::MapReader& profile, Software& software, Diagnostics& diagnostics) {
   software.offer_variants.clear();
   const config::Node* offers = profile.node("offers");
-  if (offers != nullptr && !offers->is_null()) read_map(*offers, software.offers, diagnostics);
+  if (present(offers) != nullptr) read_map(*offers, software.offers, diagnostics);
   const config::Node* list = profile.node("offer_variants");
-  if (list == nullptr || list->is_null()) return;
+  if (present(list) == nullptr) return;
   if (!list->is_sequence()) {
     profile.error("offer_variants", message("offer_variants must be a list of {{mentions: TEXT, offers: {{...}}}}"));
     return;

@@ -13,7 +13,7 @@ namespace {
 
 const std::string kNode = "cluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n";
 const std::string kCard = "cluster: {gpu: a100-sxm4-80gb, gpus: 1, gpus_per_node: 1, intra: nvswitch}\n";
-const std::string kModel =
+const std::string kDense =
     "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n";
 
 std::string training(const std::string& more, int batch = 16) {
@@ -44,7 +44,7 @@ std::string qwen(int seq, const std::string& peft, const std::string& precision)
 
 TEST_CASE("only adapters have gradients and optimizer states") {
   const CaseReport r =
-      simulate_plainly(case_of(kModel + kCard + training(kLora) + "software: megatron-core\nplan: {}"));
+      simulate_plainly(case_of(kDense + kCard + training(kLora) + "software: megatron-core\nplan: {}"));
   const MemoryParts& parts = r.memory[0].parts;
   // One adapter for Q, K and V, one for gate and up: (n + k) * rank each.
   const double layer = 16.0 * ((2048 + 4096) + (2048 + 2048) + (2048 + 2 * 5632) + (5632 + 2048));
@@ -80,9 +80,9 @@ TEST_CASE("adapters of prediction modules are trained like those of layers, the 
 
 TEST_CASE("frozen matrices take 4 FLOPs a parameter and token, adapters 6") {
   const CaseReport r =
-      simulate_plainly(case_of(kModel + kCard + training(kLora) + "software: megatron-core\nplan: {}"));
+      simulate_plainly(case_of(kDense + kCard + training(kLora) + "software: megatron-core\nplan: {}"));
   const CaseReport full =
-      simulate_plainly(case_of(kModel + kCard + training("optimizer: adamw") + "software: megatron-core\nplan: {}"));
+      simulate_plainly(case_of(kDense + kCard + training("optimizer: adamw") + "software: megatron-core\nplan: {}"));
   const auto flops = [](const CaseReport& report) {
     return report.model_tflops_per_gpu * 1e12 * report.step_time.seconds();
   };
@@ -98,7 +98,7 @@ TEST_CASE(
     "sharded gradients are whole until a step's only scatter, and of frozen weights too where they share a tensor") {
   const std::string two = "cluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 8, intra: nvswitch}\n";
   const auto run = [&](int batch, bool whole, bool frozen) {
-    Case c = case_of(kModel + two + training(kLora, batch) + "software: torch-fsdp\nplan: {zero: 3, micro_batch: 1}");
+    Case c = case_of(kDense + two + training(kLora, batch) + "software: torch-fsdp\nplan: {zero: 3, micro_batch: 1}");
     c.software.zero3_accumulates_whole = whole;
     c.software.zero3_gradients_of_frozen = frozen;
     return simulate_plainly(c);
@@ -178,15 +178,15 @@ TEST_CASE("on slow links LoRA moves next to nothing, but ZeRO-3 gathers the froz
 
 TEST_CASE("adapters alone are reduced; ZeRO-3 gathers everything, quantised weights as stored") {
   const CaseReport lora =
-      simulate_plainly(case_of(kModel + kNode + training(kLora) + "software: megatron-core\nplan: {micro_batch: 2}"));
+      simulate_plainly(case_of(kDense + kNode + training(kLora) + "software: megatron-core\nplan: {micro_batch: 2}"));
   const double adapters = lora.step.layouts[0].trained();
   CHECK(sent_bytes(lora.step, TaskKind::gradient_reduce) ==
         doctest::Approx(2.0 * 7 / 8 * adapters * lora.subject.software.gradient_bytes));
   const std::string sharded = "software: torch-fsdp\nplan: {zero: 3, micro_batch: 2}";
-  const CaseReport z3 = simulate_plainly(case_of(kModel + kNode + training(kLora) + sharded));
+  const CaseReport z3 = simulate_plainly(case_of(kDense + kNode + training(kLora) + sharded));
   CHECK(sent_bytes(z3.step, TaskKind::shard_gather) ==
         doctest::Approx(2 * 7.0 / 8 * 2 * z3.step.layouts[0].parameters()));
-  const CaseReport nf4 = simulate_plainly(case_of(kModel + kNode + training(kQlora) + sharded));
+  const CaseReport nf4 = simulate_plainly(case_of(kDense + kNode + training(kQlora) + sharded));
   double quantised = 0;
   for (const Block& block : nf4.step.layouts[0].chunks[0].blocks) quantised += block.rest.quantised;
   CHECK(sent_bytes(nf4.step, TaskKind::shard_gather) ==
@@ -201,12 +201,12 @@ TEST_CASE("folded and unfolded agree, books balance and breakdowns add up with a
       "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000, "
       "tied_embeddings: true}\n";
   for (const std::string& yaml :
-       {kModel + two_nodes + training(kLora, 32) + "software: hf-trainer\nplan: {zero: 3, recompute: full}",
-        kModel + kNode + training(kQlora, 16) + "software: torch-fsdp\nplan: {zero: 3}",
-        kModel + two_nodes + training(kLora, 32) + "software: hf-deepspeed\nplan: {zero: 2}",
-        kModel + two_nodes + training(kLora, 32) +
+       {kDense + two_nodes + training(kLora, 32) + "software: hf-trainer\nplan: {zero: 3, recompute: full}",
+        kDense + kNode + training(kQlora, 16) + "software: torch-fsdp\nplan: {zero: 3}",
+        kDense + two_nodes + training(kLora, 32) + "software: hf-deepspeed\nplan: {zero: 2}",
+        kDense + two_nodes + training(kLora, 32) +
             "software: nemo\nplan: {tp: 4, pp: 2, zero: 1, sequence_parallel: true}",
-        kModel + two_nodes + training(kLora, 32) + "software: megatron-core\nplan: {tp: 2, pp: 4}",
+        kDense + two_nodes + training(kLora, 32) + "software: megatron-core\nplan: {tp: 2, pp: 4}",
         tied + kNode + training("peft: {kind: lora, rank: 8, full: [embedding, lm_head]}", 32) +
             "software: megatron-core\nplan: {pp: 4}",
         tied + kNode + training(kLora, 32) + "software: megatron-core\nplan: {pp: 4}",
@@ -231,7 +231,7 @@ TEST_CASE("folded and unfolded agree, books balance and breakdowns add up with a
 TEST_CASE("optimizers differ in what they keep a parameter") {
   const auto optimizer = [](const std::string& train) {
     const CaseReport r =
-        simulate_plainly(case_of(kModel + kCard + training(train) + "software: megatron-core\nplan: {}"));
+        simulate_plainly(case_of(kDense + kCard + training(train) + "software: megatron-core\nplan: {}"));
     return r.memory[0].parts.optimizer.value / r.step.layouts[0].parameters();
   };
   CHECK(optimizer("optimizer: adamw") == doctest::Approx(12));
@@ -241,7 +241,7 @@ TEST_CASE("optimizers differ in what they keep a parameter") {
   CHECK(optimizer("optimizer: adafactor") == doctest::Approx(4));
   CHECK(optimizer("master_weights: none") == doctest::Approx(4));
   // 8-bit moments with a scale for every 256, of the embedding in fp32.
-  const Case c = case_of(kModel + kCard + training("optimizer: adamw8bit") + "software: megatron-core\nplan: {}");
+  const Case c = case_of(kDense + kCard + training("optimizer: adamw8bit") + "software: megatron-core\nplan: {}");
   const CaseReport r = simulate_plainly(c);
   const double table = r.step.layouts[0].chunks[0].blocks[0].parameters(), all = r.step.layouts[0].parameters();
   CHECK(r.memory[0].parts.optimizer.value == doctest::Approx((4 + 2 + 2.0 / 64) * (all - table) + 12 * table));
@@ -249,13 +249,13 @@ TEST_CASE("optimizers differ in what they keep a parameter") {
 
 TEST_CASE("an optimizer that moves fewer bytes takes less time; bf16-only states are 8 bytes a parameter") {
   const std::string rest = "software: megatron-core\nplan: {}";
-  const auto time = [&](const std::string& train) { return seconds(kModel + kCard + training(train) + rest); };
+  const auto time = [&](const std::string& train) { return seconds(kDense + kCard + training(train) + rest); };
   CHECK(time("optimizer: sgd") < time("optimizer: lion"));
   CHECK(time("optimizer: lion") < time("optimizer: adamw"));
   CHECK(time("optimizer: adamw8bit") < time("optimizer: adamw"));
   CHECK(time("optimizer: adamw") < time("optimizer: lamb"));
   CHECK(time("master_weights: none") < time("optimizer: adamw"));
-  const Case c = case_of(kModel + kCard + training("master_weights: none") + rest);
+  const Case c = case_of(kDense + kCard + training("master_weights: none") + rest);
   const auto state = state_bytes(c.software, c.train, 0);
   CHECK(state.weights + state.gradients + state.optimizer == 8);
 }
@@ -263,7 +263,7 @@ TEST_CASE("an optimizer that moves fewer bytes takes less time; bf16-only states
 TEST_CASE("gradients reduced in fp32 are twice the traffic of bf16") {
   const auto bytes = [](const std::string& train) {
     return sent_bytes(
-        simulate_plainly(case_of(kModel + kNode + training(train) + "software: megatron-core\nplan: {}")).step,
+        simulate_plainly(case_of(kDense + kNode + training(train) + "software: megatron-core\nplan: {}")).step,
         TaskKind::gradient_reduce);
   };
   CHECK(bytes("grad_reduce: fp32") == doctest::Approx(2 * bytes("grad_reduce: bf16")));

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-const char* const kSmall =
+const char* const kSmallPlan =
     "base:\n"
     "  model: {arch: llama, layers: 4, hidden: 256, heads: 4, ffn: 512, vocab: 1024}\n"
     "  train: {seq_len: 256, global_batch: 16, precision: bf16}\n"
@@ -32,7 +32,7 @@ TEST_CASE("plans are found, the same for any number of threads, as they were bef
 
 TEST_CASE("plan: auto is planned by run, and the answer says so") {
   const Folder folder;
-  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: auto\n");
+  write_file(folder / "s.yaml", std::string(kSmallPlan) + "  plan: auto\n");
   const Outcome found = run_program("plan '" + (folder / "s.yaml") + "' --json -");
   const Outcome ran = run_program("run '" + (folder / "s.yaml") + "' --json -");
   REQUIRE(found.status == 0);
@@ -45,7 +45,7 @@ TEST_CASE("plan: auto is planned by run, and the answer says so") {
 
 TEST_CASE("what is fixed on the command line stays fixed") {
   const Folder folder;
-  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {zero: 1}\n");
+  write_file(folder / "s.yaml", std::string(kSmallPlan) + "  plan: {zero: 1}\n");
   const Outcome o = run_program("plan '" + (folder / "s.yaml") + "' --fix tp=2,recompute=full --top 3 --json -");
   REQUIRE(o.status == 0);
   const json answer = json::parse(o.out);  // outlives the loop over its parts
@@ -60,7 +60,8 @@ TEST_CASE("what is fixed on the command line stays fixed") {
 
 TEST_CASE("a plan of one's own is ranked among all") {
   const Folder folder;
-  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {tp: 2, zero: 1, micro_batch: 1, recompute: full}\n");
+  write_file(folder / "s.yaml",
+             std::string(kSmallPlan) + "  plan: {tp: 2, zero: 1, micro_batch: 1, recompute: full}\n");
   const std::string plan = "plan '" + (folder / "s.yaml") + "' --compare --software megatron-lm ";
   const json answer = json::parse(run_program(plan + "--top 1000 --json -").out)["cases"][0];
   const json own = answer["own"];
@@ -79,7 +80,7 @@ TEST_CASE("a plan of one's own is ranked among all") {
   CHECK(fixed["own"]["faster_plans"] < faster);
   for (const json& found : fixed["plans"]) CHECK(found["plan"]["tp"] == 2);
   CHECK(contains(run_program(plan).out, "that fit are faster"));
-  write_file(folder / "auto.yaml", std::string(kSmall) + "  plan: auto\n");
+  write_file(folder / "auto.yaml", std::string(kSmallPlan) + "  plan: auto\n");
   const Outcome nothing = run_program("plan '" + (folder / "auto.yaml") + "' --compare");
   CHECK(nothing.status == 2);
   CHECK(contains(nothing.err, "no plan of its own"));
@@ -104,7 +105,7 @@ TEST_CASE("Ctrl-C ends a search with the best so far") {
 
 TEST_CASE("wrong questions about plans are refused") {
   const Folder folder;
-  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: auto\n");
+  write_file(folder / "s.yaml", std::string(kSmallPlan) + "  plan: auto\n");
   const std::string plan = "plan '" + (folder / "s.yaml") + "' ";
   for (const char* flags : {"--fix tp", "--fix tp=3", "--fix tpp=2", "--max-memory much", "--top 0", "--case nobody"}) {
     CAPTURE(flags);
@@ -122,7 +123,7 @@ TEST_CASE("wrong questions about plans are refused") {
 
 TEST_CASE("scaling curves keep or grow the batch") {
   const Folder folder;
-  write_file(folder / "s.yaml", std::string(kSmall) + "  plan: {zero: 1, micro_batch: 2}\n");
+  write_file(folder / "s.yaml", std::string(kSmallPlan) + "  plan: {zero: 1, micro_batch: 2}\n");
   const std::string scale = "scale '" + (folder / "s.yaml") + "' --gpus 1,2,4 --json - ";
   const json strong = json::parse(run_program(scale).out)["cases"][0]["points"];
   const json weak = json::parse(run_program(scale + "--weak").out)["cases"][0]["points"];

@@ -23,10 +23,10 @@ cases:
     plan: {pp: 4, vpp: 2, micro_batch: 1}
 )";
 
-struct Scenario {
+struct TracedScenario {
   Folder folder;
   std::string file = folder / "question.yaml";
-  Scenario() { write_file(file, kPipeline); }
+  TracedScenario() { write_file(file, kPipeline); }
   std::string run(const std::string& arguments) const { return "run " + file + " " + arguments; }
 };
 
@@ -43,7 +43,7 @@ std::string inflated(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a trace is written beside the table; what it leaves out is a note") {
-  const Scenario s;
+  const TracedScenario s;
   const Outcome o = run_program(s.run("--case plain --trace " + (s.folder / "step.json")));
   CHECK(o.status == 0);
   CHECK(contains(o.out, "step time"));
@@ -53,7 +53,7 @@ TEST_CASE("a trace is written beside the table; what it leaves out is a note") {
 }
 
 TEST_CASE("compressed it is the same, and on standard output too; the same bytes each time") {
-  const Scenario s;
+  const TracedScenario s;
   CHECK(run_program(s.run("--trace " + (s.folder / "step.json"))).status == 0);
   CHECK(run_program(s.run("--threads 1 --trace " + (s.folder / "step.json.gz"))).status == 0);
   const std::string plain = read_file(s.folder / "step.json"), packed = read_file(s.folder / "step.json.gz");
@@ -65,7 +65,7 @@ TEST_CASE("compressed it is the same, and on standard output too; the same bytes
 }
 
 TEST_CASE("kernels are shown if they are asked for") {
-  const Scenario s;
+  const TracedScenario s;
   const std::string plain = run_program(s.run("--trace -")).out;
   const std::string expanded = run_program(s.run("--trace-kernels --trace -")).out;
   CHECK_FALSE(contains(plain, "qkv gemm"));
@@ -74,7 +74,7 @@ TEST_CASE("kernels are shown if they are asked for") {
 }
 
 TEST_CASE("a trace that cannot be written: status 2, why, and nothing else is written") {
-  const Scenario s;
+  const TracedScenario s;
   const std::string bad = s.folder / "no-such-folder/step.json";
   const Outcome o = run_program(s.run("--json " + (s.folder / "a.json") + " --trace " + bad));
   CHECK(o.status == 2);
