@@ -13,12 +13,15 @@ CaseReport simulate_plain(const Case& subject, const Environment& environment) {
                        {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
 }
 
-// Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first.
+// Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first. None
+// where every rank has a share of its own.
 std::vector<std::int64_t> legal_micro_batches(const Case& c) {
   const std::int64_t per_rank = c.train.global_batch / c.plan.dp;
+  if (!c.plan.shares.empty()) return {};
   std::vector<std::int64_t> legal;
   for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
-    if (per_rank % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers) continue;
+    if (per_rank % b != 0 || c.train.global_batch % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers)
+      continue;
     if (!feeds_schedule(c.plan, per_rank / b)) continue;
     if (c.train.optimizer_in_backward && b != per_rank) continue;
     legal.push_back(b);
@@ -164,6 +167,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
     for (int factor = 1; factor <= 64; factor *= 2) {
       Case more = all.changed;
       if (factor > 1 && more.cluster.nics == 0 && subject.cluster.gpus * factor > subject.cluster.gpus_per_node) break;
+      if (factor > 1 && !subject.plan.shares.empty()) break;
       more.cluster.gpus = subject.cluster.gpus * factor;
       more.plan.dp = subject.plan.dp * factor;
       more.train.global_batch = subject.train.global_batch * factor;
@@ -180,6 +184,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
 }
 
 std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Environment& environment) {
+  if (!subject.plan.shares.empty()) return std::nullopt;
   const int model_parallel = subject.plan.tp * subject.plan.cp * subject.plan.pp;
   for (int dp = 1; dp < subject.plan.dp; ++dp) {
     const int gpus = dp * model_parallel;

@@ -135,7 +135,7 @@ void check_optimizer(const Question& q, const Plan& plan) {
                 "false"));
   }
   const std::int64_t micro_batches = train.global_batch / (q.dp * q.micro_batch);
-  if (train.global_batch > 0 && !q.request.micro_batch_auto && micro_batches > 1) {
+  if (train.global_batch > 0 && !q.request.micro_batch_auto && !q.request.splits_unevenly() && micro_batches > 1) {
     error(
         message("train.optimizer_in_backward updates weights after every micro-batch, and global_batch={} makes {} of "
                 "them; legal: "
