@@ -60,6 +60,14 @@ std::optional<Change> full_recompute(const Case& c) {
   return Change{"recompute: full", std::move(changed)};
 }
 
+// Whether all data-parallel ranks still have as many micro-batches as they meet in.
+bool ranks_meet(const Case& c) {
+  const std::vector<Plan::Share>& shares = c.plan.shares;
+  return !meets_every_micro_batch(c.plan, c.software) ||
+         std::all_of(shares.begin(), shares.end(),
+                     [&](const Plan::Share& s) { return s.micro_batches == shares.front().micro_batches; });
+}
+
 // ZeRO-2 and -3 do not go with a pipeline, ZeRO-3 not always with quantised weights.
 int highest_legal_zero(const Case& c) {
   if (c.plan.pp > 1) return 1;
@@ -135,7 +143,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
   auto consider = [&](const Change& change) {
     const bool known =
         std::any_of(fitting.begin(), fitting.end(), [&](const auto& f) { return f.what == change.what; });
-    if (known) return;
+    if (known || !ranks_meet(change.changed)) return;
     const CaseReport report = simulate_plain(change.changed, environment);
     if (report.fits) fitting.push_back({change.what, report.memory[report.fullest].needed, report.step_time});
   };

@@ -262,6 +262,19 @@ TEST_CASE("every rank must fit its own share") {
   CHECK(second.memory.front().needed == run("12").memory.front().needed);
 }
 
+TEST_CASE("what is advised where unlike shares do not fit is legal for them") {
+  const Case subject =
+      case_of("model: llama-2-7b\nsoftware: deepspeed\ntrain: {seq_len: 2048, global_batch: 64, precision: bf16}\n" +
+              kMixedNodes + "plan: {zero: 0, micro_batch: 1, micro_batches: {a100-sxm4-80gb: 3, h100-sxm5-80gb: 5}}");
+  const CaseReport report = simulate_case(subject, environment(), {.with_advice = true, .with_elasticity = false});
+  CHECK_FALSE(report.fits);
+  REQUIRE(!report.changes.empty());
+  for (const FittingChange& change : report.changes) {
+    CHECK(change.what.find("zero: 2") == std::string::npos);
+    CHECK(change.what.find("zero: 3") == std::string::npos);
+  }
+}
+
 TEST_CASE("layers by speed make a pipeline of unlike stages as fast as any cut does") {
   const auto seconds = [](const std::string& layers) {
     Case subject = case_of(
