@@ -122,7 +122,30 @@ std::vector<Change> offload_changes(const Case& c) {
 
 }  // namespace
 
+namespace {
+
+// The fastest that fits: large micro-batches leave few to deal out by the speeds of the GPUs.
+Case with_fastest_micro_batch(const Case& subject, const Environment& environment) {
+  Case found = subject;
+  found.micro_batch_auto = false;
+  found.plan.micro_batch = 1;
+  Time best = Time::max();
+  Case tried = found;
+  for (const std::int64_t b : legal_micro_batches(subject)) {
+    tried.plan.micro_batch = b;
+    const CaseReport report = simulate_plain(tried, environment);
+    if (!report.fits || report.step_time >= best) continue;
+    best = report.step_time;
+    found.plan.micro_batch = b;
+  }
+  found.assumptions.push_back(message("micro_batch: auto is {}, the fastest that fits", found.plan.micro_batch));
+  return found;
+}
+
+}  // namespace
+
 Case with_largest_micro_batch(const Case& subject, const Environment& environment) {
+  if (subject.plan.to_balance.batch) return with_fastest_micro_batch(subject, environment);
   Case found = subject;
   found.micro_batch_auto = false;
   const std::vector<std::int64_t> legal = legal_micro_batches(subject);

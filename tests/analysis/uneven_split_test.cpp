@@ -245,6 +245,17 @@ TEST_CASE("what all ranks do in every micro-batch is split by the size of micro-
   CHECK(balanced.step_time < even.step_time);
 }
 
+TEST_CASE("where the size of micro-batches is open too, it is the fastest that fits") {
+  const auto run = [](const std::string& size) {
+    return simulate_plainly(case_of(kLlama + kMixedNodes + train(96) +
+                                    "software: deepspeed\nplan: {zero: 1, micro_batches: auto, micro_batch: " + size +
+                                    "}"))
+        .step_time;
+  };
+  const Time open = run("auto");
+  for (const char* size : {"1", "2", "3", "6"}) CHECK(open <= run(size));
+}
+
 TEST_CASE("every rank must fit its own share") {
   const std::string cluster =
       "cluster: {gpu: a100-sxm4-80gb, gpus: 2, gpus_per_node: 2, intra: nvswitch, overrides: [{gpu: a100-sxm4-40gb, "
