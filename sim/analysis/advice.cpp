@@ -13,12 +13,15 @@ CaseReport simulate_plain(const Case& subject, const Environment& environment) {
                        {.folding = Communicators::Folding::symmetric, .with_advice = false, .with_elasticity = false});
 }
 
-// Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first.
+// Micro-batches that divide the sequences of one data-parallel rank and leave a legal pipeline, largest first. None
+// where every rank has a share of its own.
 std::vector<std::int64_t> legal_micro_batches(const Case& c) {
   const std::int64_t per_rank = c.train.global_batch / c.plan.dp;
+  if (!c.plan.shares.empty()) return {};
   std::vector<std::int64_t> legal;
   for (std::int64_t b = std::min<std::int64_t>(per_rank, 1024); b >= 1; --b) {
-    if (per_rank % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers) continue;
+    if (per_rank % b != 0 || c.train.global_batch % b != 0 || per_rank / b > kMostLayerPasses / c.model.layers)
+      continue;
     if (!feeds_schedule(c.plan, per_rank / b)) continue;
     if (c.train.optimizer_in_backward && b != per_rank) continue;
     legal.push_back(b);
@@ -55,6 +58,14 @@ std::optional<Change> full_recompute(const Case& c) {
   Case changed = c;
   changed.plan.recompute = {Recompute::Mode::full, 0};
   return Change{"recompute: full", std::move(changed)};
+}
+
+// Whether all data-parallel ranks still have as many micro-batches as they meet in.
+bool ranks_meet(const Case& c) {
+  const std::vector<Plan::Share>& shares = c.plan.shares;
+  return !meets_every_micro_batch(c.plan, c.software) ||
+         std::all_of(shares.begin(), shares.end(),
+                     [&](const Plan::Share& s) { return s.micro_batches == shares.front().micro_batches; });
 }
 
 // ZeRO-2 and -3 do not go with a pipeline, ZeRO-3 not always with quantised weights.
@@ -111,7 +122,30 @@ std::vector<Change> offload_changes(const Case& c) {
 
 }  // namespace
 
+namespace {
+
+// The fastest that fits: large micro-batches leave few to deal out by the speeds of the GPUs.
+Case with_fastest_micro_batch(const Case& subject, const Environment& environment) {
+  Case found = subject;
+  found.micro_batch_auto = false;
+  found.plan.micro_batch = 1;
+  Time best = Time::max();
+  Case tried = found;
+  for (const std::int64_t b : legal_micro_batches(subject)) {
+    tried.plan.micro_batch = b;
+    const CaseReport report = simulate_plain(tried, environment);
+    if (!report.fits || report.step_time >= best) continue;
+    best = report.step_time;
+    found.plan.micro_batch = b;
+  }
+  found.assumptions.push_back(message("micro_batch: auto is {}, the fastest that fits", found.plan.micro_batch));
+  return found;
+}
+
+}  // namespace
+
 Case with_largest_micro_batch(const Case& subject, const Environment& environment) {
+  if (subject.plan.to_balance.batch) return with_fastest_micro_batch(subject, environment);
   Case found = subject;
   found.micro_batch_auto = false;
   const std::vector<std::int64_t> legal = legal_micro_batches(subject);
@@ -132,7 +166,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
   auto consider = [&](const Change& change) {
     const bool known =
         std::any_of(fitting.begin(), fitting.end(), [&](const auto& f) { return f.what == change.what; });
-    if (known) return;
+    if (known || !ranks_meet(change.changed)) return;
     const CaseReport report = simulate_plain(change.changed, environment);
     if (report.fits) fitting.push_back({change.what, report.memory[report.fullest].needed, report.step_time});
   };
@@ -164,6 +198,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
     for (int factor = 1; factor <= 64; factor *= 2) {
       Case more = all.changed;
       if (factor > 1 && more.cluster.nics == 0 && subject.cluster.gpus * factor > subject.cluster.gpus_per_node) break;
+      if (factor > 1 && !subject.plan.shares.empty()) break;
       more.cluster.gpus = subject.cluster.gpus * factor;
       more.plan.dp = subject.plan.dp * factor;
       more.train.global_batch = subject.train.global_batch * factor;
@@ -180,6 +215,7 @@ std::vector<FittingChange> fitting_changes(const Case& subject, const Environmen
 }
 
 std::optional<ScalingBaseline> scaling_baseline(const Case& subject, const Environment& environment) {
+  if (!subject.plan.shares.empty()) return std::nullopt;
   const int model_parallel = subject.plan.tp * subject.plan.cp * subject.plan.pp;
   for (int dp = 1; dp < subject.plan.dp; ++dp) {
     const int gpus = dp * model_parallel;

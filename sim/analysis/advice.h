@@ -7,7 +7,8 @@
 
 namespace foretrain {
 
-// The same case with the largest micro-batch (a divisor of the batch of one data-parallel rank) that fits; 1 if none.
+// The same case with the largest micro-batch (a divisor of the batch of one data-parallel rank) that fits, or where the
+// batch is dealt out by speed the fastest; 1 if none.
 Case with_largest_micro_batch(const Case& subject, const Environment& environment);
 
 // The smallest changes of the plan that make a case fit: a smaller micro-batch, more recompute, a higher ZeRO stage,

@@ -25,13 +25,14 @@ struct Environment {
 };
 std::optional<Environment> load_environment(const DataFolder& data, Diagnostics& diagnostics);
 
-// The memory of one pipeline stage's GPU at the worst moment of the step.
+// The memory of one pipeline stage's GPU at the worst moment of the step: of that which has least left.
 struct StagePeak {
   int stage = 0;
+  Plan::Share share;  // of the batch, where data-parallel ranks differ
   MemoryParts parts;  // at the moment of the peak
   MemoryFigures figures;
   Bytes needed;    // what must fit
-  Bytes capacity;  // of the stage's smallest GPU
+  Bytes capacity;  // of that GPU
 };
 
 // A change that would make a case fit, and what is then needed.

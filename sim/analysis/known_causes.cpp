@@ -109,7 +109,7 @@ void add_settings(std::vector<CaseChange>& all) {
     return c.train.seq_len <= (std::int64_t{1} << 24);
   });
   add("smallest-micro-batch", message("micro-batches of one sequence"), [](Case& c) {
-    if (c.plan.micro_batch == 1) return false;
+    if (c.plan.micro_batch == 1 || !c.plan.shares.empty()) return false;
     c.plan.micro_batch = 1;
     return true;
   });

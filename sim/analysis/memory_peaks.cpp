@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -135,6 +136,27 @@ class MemoryWalk {
   Observer observer_;
 };
 
+// What the ranks of every stage hold, by their share of the batch.
+class StageMemories {
+ public:
+  StageMemories(const Case& subject, const Step& step) : subject_(subject), step_(step) {}
+
+  const StageMemory& of(std::size_t rank_class) {
+    const Plan::Share share = subject_.plan.shares.empty() ? Plan::Share{} : step_.share[rank_class];
+    const auto [known, is_new] = memories_.try_emplace(share);
+    if (is_new) {
+      known->second = subject_.plan.shares.empty() ? stage_memories(subject_, step_.layouts)
+                                                   : stage_memories(with_share(subject_, share), step_.layouts);
+    }
+    return known->second[static_cast<std::size_t>(step_.stage[rank_class])];
+  }
+
+ private:
+  const Case& subject_;
+  const Step& step_;
+  std::map<Plan::Share, std::vector<StageMemory>> memories_;
+};
+
 }  // namespace
 
 MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t rank_class) {
@@ -146,7 +168,8 @@ MemoryParts bytes_left(const StageMemory& memory, const Step& step, std::size_t 
 std::vector<MemoryMoment> memory_timeline(const Case& subject, const Step& step, const engine::Schedule& schedule,
                                           std::size_t rank_class) {
   constexpr Time kApart{1000};
-  const StageMemory memory = stage_memories(subject, step.layouts)[static_cast<std::size_t>(step.stage[rank_class])];
+  StageMemories memories(subject, step);
+  const StageMemory& memory = memories.of(rank_class);
   std::vector<MemoryMoment> moments = {{step_windows(step, schedule).begin[rank_class], memory.always}};
   Time begins, ends, ended;  // of the task in hand; of the one before it
   MemoryWalk walk(memory, 0);
@@ -176,11 +199,11 @@ std::vector<MemoryMoment> memory_timeline(const Case& subject, const Step& step,
 }
 
 std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step) {
-  const std::vector<StageMemory> memories = stage_memories(subject, step.layouts);
-  std::vector<Bytes> peaks(memories.size());
+  StageMemories memories(subject, step);
+  std::vector<Bytes> peaks(step.layouts.size());
   for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
     const auto stage = static_cast<std::size_t>(step.stage[rank]);
-    MemoryWalk walk(memories[stage], 0);
+    MemoryWalk walk(memories.of(rank), 0);
     for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
     walk.finish();
     if (walk.on_host().value != 0) throw std::logic_error("activations are left in host memory");
@@ -189,30 +212,40 @@ std::vector<Bytes> host_activation_peaks(const Case& subject, const Step& step) 
   return peaks;
 }
 
+namespace {
+
+StagePeak peak_of(const Case& subject, const Step& step, std::size_t rank, const StageMemory& memory) {
+  MemoryWalk walk(memory, subject.software.activation_fragmentation);
+  for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
+  StagePeak peak;
+  peak.stage = step.stage[rank];
+  peak.share = step.share[rank];
+  peak.parts = walk.peak();
+  peak.capacity = subject.cluster.gpu_of_kind(step.gpu_kind[rank]).memory;
+  peak.needed = walk.needed() + outside_the_allocator(subject);
+  peak.figures = figures(subject, peak.parts.total(), walk.pooled());
+  // A run that fits holds no more than there is: under pressure the allocator gives back what it does not use.
+  const Bytes there_is = std::max(peak.capacity, peak.needed);
+  peak.figures.reserved = std::min(peak.figures.reserved, there_is);
+  peak.figures.device = std::min(peak.figures.device, there_is);
+  return peak;
+}
+
+}  // namespace
+
+// Of the rank of every stage that has least left of its GPU.
 std::vector<StagePeak> memory_peaks(const Case& subject, const Step& step) {
-  const std::vector<StageMemory> memories = stage_memories(subject, step.layouts);
-  std::vector<StagePeak> peaks;
-  for (std::size_t stage = 0; stage < memories.size(); ++stage) {
-    StagePeak worst;
-    Bytes pooled, needed;
-    worst.stage = static_cast<int>(stage);
-    worst.capacity = {std::numeric_limits<double>::infinity()};
+  StageMemories memories(subject, step);
+  std::vector<StagePeak> peaks(step.layouts.size());
+  for (std::size_t stage = 0; stage < peaks.size(); ++stage) {
+    Bytes least_left{std::numeric_limits<double>::infinity()};
     for (std::size_t rank = 0; rank < step.stage.size(); ++rank) {
-      if (step.stage[rank] != worst.stage) continue;
-      worst.capacity = std::min(worst.capacity, subject.cluster.gpu_of_kind(step.gpu_kind[rank]).memory);
-      MemoryWalk walk(memories[stage], subject.software.activation_fragmentation);
-      for (engine::TaskId task : step.compute_tasks[rank]) walk.visit(step.tasks[task.index()]);
-      if (walk.peak().total() > worst.parts.total()) worst.parts = walk.peak();
-      pooled = std::max(pooled, walk.pooled());
-      needed = std::max(needed, walk.needed());
+      if (step.stage[rank] != static_cast<int>(stage)) continue;
+      const StagePeak peak = peak_of(subject, step, rank, memories.of(rank));
+      if (peak.capacity - peak.needed >= least_left) continue;
+      least_left = peak.capacity - peak.needed;
+      peaks[stage] = peak;
     }
-    worst.needed = needed + outside_the_allocator(subject);
-    worst.figures = figures(subject, worst.parts.total(), pooled);
-    // A run that fits holds no more than there is: under pressure the allocator gives back what it does not use.
-    const Bytes there_is = std::max(worst.capacity, worst.needed);
-    worst.figures.reserved = std::min(worst.figures.reserved, there_is);
-    worst.figures.device = std::min(worst.figures.device, there_is);
-    peaks.push_back(worst);
   }
   return peaks;
 }

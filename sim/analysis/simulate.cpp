@@ -7,6 +7,7 @@
 #include "sim/analysis/advice.h"
 #include "sim/analysis/case_report.h"
 #include "sim/analysis/step_flops.h"
+#include "sim/workload/balance.h"
 
 namespace foretrain {
 namespace {
@@ -118,9 +119,18 @@ Case as_simulated(const Case& subject, const Environment& environment) {
   return factored;
 }
 
+Case with_balanced_plan(Case subject, const Environment& environment) {
+  const Case simulated = as_simulated(subject, environment);
+  subject.plan = balanced_plan(simulated, Cluster(simulated.cluster, environment.link_rates), environment.collectives);
+  return subject;
+}
+
 CaseReport simulate_case(const Case& subject, const Environment& environment, const SimulationOptions& options) {
   if (subject.micro_batch_auto) {
     return simulate_case(with_largest_micro_batch(subject, environment), environment, options);
+  }
+  if (subject.plan.to_balance.any()) {
+    return simulate_case(with_balanced_plan(subject, environment), environment, options);
   }
   CaseReport report;
   report.name = subject.name;
@@ -175,6 +185,7 @@ CaseReport simulate_case(const Case& subject, const Environment& environment, co
 
 Time step_time(const Case& subject, const Environment& environment, std::shared_ptr<const FoldedJob> folded) {
   if (subject.micro_batch_auto) return step_time(with_largest_micro_batch(subject, environment), environment);
+  if (subject.plan.to_balance.any()) return step_time(with_balanced_plan(subject, environment), environment);
   const Simulated simulated = simulate_step(as_simulated(subject, environment), environment, {}, std::move(folded));
   return step_windows(simulated.step, simulated.schedule).length;
 }

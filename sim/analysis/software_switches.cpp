@@ -45,6 +45,7 @@ bool recompute(Plan& plan, Recompute::Mode mode) {
 }
 
 bool micro_batch(Case& c, double factor) {
+  if (!c.plan.shares.empty()) return false;
   const double wanted = static_cast<double>(c.plan.micro_batch) * factor;
   c.plan.micro_batch = static_cast<std::int64_t>(wanted);
   return wanted >= 1 && wanted == std::floor(wanted);

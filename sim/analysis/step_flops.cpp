@@ -16,9 +16,10 @@ double redone_flops_per_token(const Case& c, LayerKind kind) {
     return runs ? 2.0 * static_cast<double>(projection.n) * static_cast<double>(projection.k) : 0.0;
   };
   double flops = work(redone.qkv, p.qkv) + work(redone.attention_out, p.attention_out);
-  if (redone.up_projections) {
+  if (m.mla) {
     const LatentProjections latent = latent_projections(m, 1);
-    flops += work(true, latent.q_up) + work(true, latent.kv_up);
+    flops += work(redone.up_projections, latent.q_up) + work(redone.up_projections, latent.kv_up) +
+             work(redone.qkv, latent.q_down) + work(redone.qkv, latent.kv_down);
   }
   if (!kind.experts) return flops + work(redone.mlp_in, p.mlp_in) + work(redone.mlp_out, p.mlp_out);
   const bool shared = redone.experts || redone.shared_experts;

@@ -96,7 +96,10 @@ std::vector<Question> questions(const Scenario& scenario, const PlanOptions& opt
   for (const Case& c : scenario.cases) {
     Question& question = all.emplace_back(Question{c, std::nullopt});
     Case& subject = question.subject;
-    if (memory) subject.cluster.gpu.memory = std::min(c.cluster.gpu.memory, *memory);
+    if (memory) {
+      subject.cluster.gpu.memory = std::min(c.cluster.gpu.memory, *memory);
+      for (Gpu& gpu : subject.cluster.other_gpus) gpu.memory = std::min(gpu.memory, *memory);
+    }
     if (options.compare) {
       question.own = with_own_plan(subject, diagnostics);
       subject.open_plan = without_choices(*c.open_plan);

@@ -80,6 +80,14 @@ double copies_of_token(const Case& c) {
   return static_cast<double>(c.model.top_k) * c.plan.expert_load() / hidden_shards(c);
 }
 
+// Compressed queries and key-values before and after their norms, in bytes per token.
+double kept_latent(const Case& c) {
+  const auto& mla = *c.model.mla;
+  const double inputs = kept_inputs(c).qkv * kept_input_bytes(c);
+  return ((2 + inputs) * static_cast<double>(mla.q_lora + mla.kv_lora) + 2 * static_cast<double>(mla.qk_rope)) /
+         hidden_shards(c);
+}
+
 KeptTensors kept_tensors(const Case& c, LayerKind kind) {
   const Model& m = c.model;
   const Software& s = c.software;
@@ -94,12 +102,7 @@ KeptTensors kept_tensors(const Case& c, LayerKind kind) {
   if (gpt && s.dropout_masks) norms += 2;
   KeptTensors kept;
   kept.hidden = norms * h / u;
-  if (m.mla) {
-    // Compressed queries and key-values before and after their norms.
-    kept.hidden += ((2 + inputs.qkv * input) * static_cast<double>(m.mla->q_lora + m.mla->kv_lora) +
-                    2 * static_cast<double>(m.mla->qk_rope)) /
-                   u;
-  }
+  if (m.mla) kept.hidden += kept_latent(c);
   kept.qkv = 2 * (m.mla ? q + q + v : q + 2 * kv) / tp;
   kept.attention_out = (2 * v + (gpt && !m.mla ? 0 : 4 * a)) / tp;  // with the log of the softmax sums
   if (c.train.attention == AttentionKernel::standard) {
@@ -177,18 +180,25 @@ double kept_beside(const Case& c, LayerKind kind, const RedoneParts& redone) {
   return kept.total();
 }
 
-// Where all of a layer but some outputs is redone, in bytes per token: its input and what is saved.
-double kept_saved(const Case& c, const RedoneParts& redone) {
+// Where all of a layer but some outputs is redone, in bytes per token: its input and what is saved. What stands before
+// the layer of a prediction module is always kept.
+double kept_saved(const Case& c, LayerKind kind, const RedoneParts& redone) {
   const Model& m = c.model;
+  const KeptTensors all = kept_tensors(c, kind);
   const double h = static_cast<double>(m.hidden) / hidden_shards(c), tp = c.plan.tp;
-  const double q = static_cast<double>(m.query_width()) / tp, f = static_cast<double>(m.ffn) / tp;
-  const double kv = kept_kv_width(c) / tp;
-  const double sums = m.family == Model::Family::gpt ? 0 : 4 * static_cast<double>(m.heads) / tp;
+  const double f = kind.experts ? 0 : static_cast<double>(m.ffn) / tp;
+  const double v = static_cast<double>(m.mla ? m.value_width() : m.query_width()) / tp;
+  const double sums = m.family == Model::Family::gpt && !m.mla ? 0 : 4 * static_cast<double>(m.heads) / tp;
   // The MLP's last product may be spared for other reasons.
   const std::vector<std::string>& names = c.plan.recompute.names;
-  const bool saves_mlp = std::find(names.begin(), names.end(), "mlp") != names.end();
-  return 2 * h + (redone.qkv ? 0 : 2 * (q + 2 * kv)) + (redone.core_attention ? 0 : 2 * q + sums) +
-         (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : (m.gated ? 4 : 2) * f) + (saves_mlp ? 2 * h : 0);
+  const bool saves_mlp = !kind.experts && std::find(names.begin(), names.end(), "mlp") != names.end();
+  double kept = 2 * h + all.predictor + (redone.core_attention ? 0 : 2 * v + sums) +
+                (redone.attention_out ? 0 : 2 * h) + (redone.mlp_in ? 0 : (m.gated ? 4 : 2) * f) +
+                (saves_mlp ? 2 * h : 0);
+  if (m.mla && !redone.qkv) kept += kept_latent(c);
+  if (m.mla ? !redone.up_projections : !redone.qkv) kept += all.qkv;
+  if (!redone.experts) kept += all.router + all.copies + all.experts + all.shared;
+  return kept;
 }
 
 double checkpoint_per_token(const Case& c) { return 2.0 * static_cast<double>(c.model.hidden) / hidden_shards(c); }
@@ -197,7 +207,7 @@ double kept_per_token(const Case& c, LayerKind kind, bool recomputed) {
   const Recompute& recompute = c.plan.recompute;
   if (recomputed) return checkpoint_per_token(c);
   const RedoneParts redone = recompute.redone(c.software);
-  if (recompute.mode == Recompute::Mode::saved) return kept_saved(c, redone);
+  if (recompute.mode == Recompute::Mode::saved) return kept_saved(c, kind, redone);
   if (recompute.mode == Recompute::Mode::modules) return kept_beside(c, kind, redone);
   const KeptTensors kept = kept_tensors(c, kind);
   return kept.total() - (recompute.of_attention_core(c.software) ? kept.scores : 0);

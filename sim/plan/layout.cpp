@@ -56,12 +56,38 @@ const char* to_string(ContextParallel kind) {
 }
 
 std::int64_t default_global_batch(const Plan& plan) {
+  if (!plan.shares.empty()) {
+    std::int64_t sequences = 0;
+    for (const Plan::Share& share : plan.shares) sequences += share.sequences();
+    return sequences;
+  }
   const std::int64_t stages = feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp;
   return static_cast<std::int64_t>(plan.dp) * stages * plan.micro_batch;
 }
 
 std::int64_t micro_batches(const Plan& plan, const Train& train) {
+  if (!plan.shares.empty()) {
+    const auto fewer = [](const Plan::Share& a, const Plan::Share& b) { return a.micro_batches < b.micro_batches; };
+    return std::max_element(plan.shares.begin(), plan.shares.end(), fewer)->micro_batches;
+  }
   return train.global_batch / (static_cast<std::int64_t>(plan.dp) * plan.micro_batch);
+}
+
+Plan::Share share_of(const Plan& plan, const Train& train, int data_rank) {
+  if (!plan.shares.empty()) return plan.shares[static_cast<std::size_t>(data_rank)];
+  return {plan.micro_batch, micro_batches(plan, train)};
+}
+
+Plan with_shares(Plan plan, std::vector<Plan::Share> shares) {
+  plan.micro_batch = 1;
+  for (const Plan::Share& share : shares) plan.micro_batch = std::max(plan.micro_batch, share.micro_batch);
+  const bool alike = std::all_of(shares.begin(), shares.end(), [&](const auto& s) { return s == shares.front(); });
+  plan.shares = alike ? std::vector<Plan::Share>{} : std::move(shares);
+  return plan;
+}
+
+bool meets_every_micro_batch(const Plan& plan, const Software& software) {
+  return (plan.zero == 3 && plan.pp == 1) || (plan.zero == 2 && software.zero2_reduce_each_micro_batch);
 }
 
 std::int64_t layer_passes(const Plan& plan, const Model& model, const Train& train) {

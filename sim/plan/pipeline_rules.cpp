@@ -65,7 +65,7 @@ void check_pipeline(const Question& q) {
 
 void check_batch(const Question& q, const Plan& plan) {
   const std::int64_t batch = q.train.global_batch, step = q.dp * q.micro_batch;
-  if (batch == 0) return;
+  if (batch == 0 || q.request.splits_unevenly()) return;
   const auto legal_micro_batches = [&] {
     if (batch % q.dp != 0) return message("none with this dp");
     const std::int64_t share = batch / q.dp;

@@ -153,7 +153,21 @@ struct Plan {
   ZeroPlusPlus zeropp;
   Recompute recompute;
   Offload offload;
-  std::int64_t micro_batch = 1;
+  std::int64_t micro_batch = 1;  // the largest, where shares differ
+  // What a data-parallel rank works on in a step. A slower one may get less of it (Whale, arXiv 2011.09208, section
+  // 3.4; Poplar, arXiv 2408.12596).
+  struct Share {
+    std::int64_t micro_batch = 1, micro_batches = 1;
+    std::int64_t sequences() const { return micro_batch * micro_batches; }
+    auto operator<=>(const Share&) const = default;
+  };
+  std::vector<Share> shares;  // of every data-parallel rank; empty: all have the same
+  // Still to be dealt out in proportion to the speeds of the GPUs: see balanced_plan().
+  struct ToBalance {
+    bool batch = false, layers = false;
+    bool any() const { return batch || layers; }
+    bool operator==(const ToBalance&) const = default;
+  } to_balance;
   std::vector<std::string> order = {"tp", "cp", "ep", "dp", "pp"};  // fastest-varying first
   struct Overlap {
     bool grad_reduce = true, param_gather = true, tp = false, p2p = false, ep = false;
@@ -183,8 +197,17 @@ struct PlanRequest {
   bool automatic = false;  // `plan: auto`: everything is to be found
   std::optional<std::int64_t> tp, pp, vpp, dp, cp, ep, etp, zero, shard_group, micro_batch, ends_as_layers;
   std::optional<std::vector<std::int64_t>> layers;
+  bool layers_auto = false;
   std::optional<ContextParallel> context;
   bool micro_batch_auto = false;
+  // What differs between data-parallel ranks: a number for each of them, or for those of each kind of GPU.
+  struct PerRank {
+    std::vector<std::int64_t> of_rank;                        // empty: by GPU; one: of all ranks
+    std::map<std::string, std::int64_t, std::less<>> of_gpu;  // by its name in the catalogue
+  };
+  std::optional<PerRank> micro_batch_of_rank, micro_batches_of_rank;
+  bool micro_batches_auto = false;
+  bool splits_unevenly() const { return micro_batch_of_rank || micro_batches_of_rank || micro_batches_auto; }
   std::optional<bool> sequence_parallel, overlap_grad_reduce, overlap_param_gather, overlap_tp, overlap_p2p, overlap_ep;
   std::optional<Software::Experts::Dispatch> expert_dispatch;
   std::optional<double> expert_imbalance, expert_capacity;
@@ -231,7 +254,13 @@ std::optional<Plan> with_more_on_host(const Plan& plan, const Software& software
 std::optional<Plan> with_more_on_nvme(const Plan& plan, const Software& software);
 
 // Sizes that follow from a plan.
-std::int64_t micro_batches(const Plan& plan, const Train& train);  // per pipeline and step: global / (dp * micro_batch)
+// Micro-batches of a pipeline in a step, of that with most of them where shares differ.
+std::int64_t micro_batches(const Plan& plan, const Train& train);
+Plan::Share share_of(const Plan& plan, const Train& train, int data_rank);
+// The plan with these shares of its data-parallel ranks; none that are all alike.
+Plan with_shares(Plan plan, std::vector<Plan::Share> shares);
+// Whether all data-parallel ranks have to pass the same number of micro-batches, because they communicate in each.
+bool meets_every_micro_batch(const Plan& plan, const Software& software);
 // Passes of layers in a step, over all stages of one pipeline and all its micro-batches. Beyond the most, a step would
 // take minutes and gigabytes to simulate, and no real run is near.
 inline constexpr std::int64_t kMostLayerPasses = 1'000'000;

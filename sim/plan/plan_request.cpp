@@ -30,6 +30,17 @@ PlanRequest as_request(const Plan& p, const Model& model) {
                  p.offload.gradients, p.offload.fraction, p.offload.delayed_update};
   }
   r.micro_batch = p.micro_batch;
+  r.micro_batches_auto = p.to_balance.batch;
+  r.layers_auto = p.to_balance.layers;
+  if (!p.shares.empty()) {
+    PlanRequest::PerRank sizes, counts;
+    for (const Plan::Share& share : p.shares) {
+      sizes.of_rank.push_back(share.micro_batch);
+      counts.of_rank.push_back(share.micro_batches);
+    }
+    r.micro_batch_of_rank = sizes;
+    r.micro_batches_of_rank = counts;
+  }
   r.order = p.order;
   r.overlap_grad_reduce = p.overlap.grad_reduce;
   r.overlap_param_gather = p.overlap.param_gather;

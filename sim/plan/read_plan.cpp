@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "sim/config/quote.h"
 #include "sim/plan/plan.h"
@@ -16,6 +17,8 @@ using config::Node;
 
 constexpr config::Range kRanks = {1, 1048576};
 
+bool says_auto(const Node* node) { return node != nullptr && node->is_scalar() && node->scalar() == "auto"; }
+
 std::optional<PipelineSchedule> read_schedule(MapReader& plan) {
   std::vector<std::string> names;
   for (int i = 0; i < kPipelineSchedules; ++i) names.emplace_back(to_string(static_cast<PipelineSchedule>(i)));
@@ -23,8 +26,10 @@ std::optional<PipelineSchedule> read_schedule(MapReader& plan) {
   return chosen ? std::optional(static_cast<PipelineSchedule>(*chosen)) : std::nullopt;
 }
 
-// The layers of each chunk, in the model's order.
-std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
+// The layers of each chunk, in the model's order; or `auto`.
+std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan, PlanRequest& request) {
+  request.layers_auto = says_auto(plan.node("layers"));
+  if (request.layers_auto) return std::nullopt;
   const auto texts = plan.text_list("layers");
   if (!texts) return std::nullopt;
   constexpr std::int64_t kMostLayers = 1'000'000;
@@ -43,12 +48,48 @@ std::optional<std::vector<std::int64_t>> read_layers(MapReader& plan) {
   return layers;
 }
 
-void read_micro_batch(MapReader& plan, PlanRequest& request) {
-  const Node* node = plan.node("micro_batch");
-  if (node != nullptr && node->is_scalar() && node->scalar() == "auto") {
-    request.micro_batch_auto = true;
+constexpr config::Range kShare = {1, 1e6};
+
+// A list with a number for every data-parallel rank, or a map with one for every kind of GPU.
+std::optional<PlanRequest::PerRank> read_per_rank(MapReader& plan, const char* key, Diagnostics& diagnostics) {
+  PlanRequest::PerRank numbers;
+  const Node& node = plan.child(key);
+  if (node.is_map()) {
+    MapReader of_gpu(node, diagnostics, fmt::format("plan.{}", key));
+    for (const Node::Entry& entry : node.map()) numbers.of_gpu[entry.key] = of_gpu.required_integer(entry.key, kShare);
+    of_gpu.finish();
+    return numbers;
+  }
+  const auto list = plan.number_list(key, config::Unit::count, kShare);
+  if (!list) return std::nullopt;
+  for (const double number : *list) {
+    if (number != std::floor(number)) {
+      plan.error(key, message("plan.{}: {} is no whole number", key, fmt::format("{:g}", number)));
+      return std::nullopt;
+    }
+    numbers.of_rank.push_back(static_cast<std::int64_t>(number));
+  }
+  return numbers;
+}
+
+void read_micro_batches(MapReader& plan, PlanRequest& request, Diagnostics& diagnostics) {
+  const Node *size = plan.node("micro_batch"), *count = plan.node("micro_batches");
+  request.micro_batch_auto = says_auto(size);
+  if (size != nullptr && !size->is_scalar()) {
+    request.micro_batch_of_rank = read_per_rank(plan, "micro_batch", diagnostics);
+  } else if (!request.micro_batch_auto) {
+    request.micro_batch = plan.integer("micro_batch", kShare);
+  }
+  request.micro_batches_auto = says_auto(count);
+  if (count == nullptr || count->is_null() || request.micro_batches_auto) return;
+  if (count->is_scalar()) {
+    if (const auto number = plan.integer("micro_batches", kShare)) request.micro_batches_of_rank = {{*number}, {}};
   } else {
-    request.micro_batch = plan.integer("micro_batch", {1, 1e6});
+    request.micro_batches_of_rank = read_per_rank(plan, "micro_batches", diagnostics);
+  }
+  if (request.micro_batch_auto) {
+    plan.error("micro_batch", message("micro_batch auto does not go with numbers in micro_batches; write the size, or "
+                                      "micro_batches: auto"));
   }
 }
 
@@ -141,12 +182,12 @@ std::optional<PlanRequest> read_plan(const Node& node, Diagnostics& diagnostics)
   request.zero = plan.integer("zero", {0, 3});
   request.shard_group = plan.integer("shard_group", kRanks);
   request.recompute = read_recompute(plan, diagnostics);
-  read_micro_batch(plan, request);
+  read_micro_batches(plan, request, diagnostics);
   request.order = read_order(plan);
   read_overlap(plan, request, diagnostics);
   request.offload = read_offload(plan, diagnostics);
   request.ends_as_layers = plan.integer("ends_as_layers", {0, 2});
-  request.layers = read_layers(plan);
+  request.layers = read_layers(plan, request);
   request.zeropp = read_zeropp(plan, diagnostics);
   plan.finish();
   if (diagnostics.error_count() > errors_before) return std::nullopt;

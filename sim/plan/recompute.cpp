@@ -43,10 +43,15 @@ constexpr std::array kModules = {Named{"core_attn", kCore},
                                  Named{"shared_experts", kSharedExperts},
                                  Named{"mla_up_proj", kUpProjections}};
 
-// Where everything is redone, saving an output spares the work that makes it.
-constexpr std::array kSaved = {
-    Named{"qkv", kQkv}, Named{"attention", kCore}, Named{"attention_out", RedoneParts{.attention_out = true}},
-    Named{"mlp_in", RedoneParts{.mlp_in = true}}, Named{"mlp", RedoneParts{.mlp_out = true}}};
+// Where everything is redone, saving an output spares the work that makes it. The projections of latent attention that
+// compress count as `qkv` here.
+constexpr std::array kSaved = {Named{"qkv", RedoneParts{.qkv = true, .up_projections = true}},
+                               Named{"attention", kCore},
+                               Named{"attention_out", RedoneParts{.attention_out = true}},
+                               Named{"mlp_in", RedoneParts{.mlp_in = true}},
+                               Named{"mlp", RedoneParts{.mlp_out = true}},
+                               Named{"latent", kQkv},
+                               Named{"moe", RedoneParts{.experts = true}}};
 
 template <std::size_t N>
 const Named* find(const std::array<Named, N>& table, std::string_view name) {
@@ -93,7 +98,9 @@ RedoneParts Recompute::redone(const Software& software) const {
                       .attention_out = true,
                       .mlp_in = true,
                       .activation = true,
-                      .mlp_out = true};
+                      .mlp_out = true,
+                      .up_projections = true,
+                      .experts = true};
     for (const std::string& name : names) {
       if (const Named* spared = find(kSaved, name))
         parts = combined(parts, spared->parts, [](bool a, bool b) { return a && !b; });

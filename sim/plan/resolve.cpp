@@ -100,6 +100,9 @@ std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model,
   plan.micro_batch = q.micro_batch;
   if (request.order) plan.order = *request.order;
   plan.overlap = resolve_overlap(request, software);
+  plan.to_balance.layers = request.layers_auto && plan.pp > 1;
+  resolve_shares(q, software, plan);
+  if (diagnostics.error_count() > errors_before) return std::nullopt;
   warn_about_placement(q, plan);
   return plan;
 }

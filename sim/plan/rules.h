@@ -59,6 +59,9 @@ void check_pipeline(const Question& q);
 // The global batch is cut into micro-batches: the same number on every data-parallel rank.
 void check_batch(const Question& q, const Plan& plan);
 
+// share_rules.cpp: data-parallel ranks with unlike shares of the batch. Needs to know where the ranks lie.
+void resolve_shares(const Question& q, const Software& software, Plan& plan);
+
 // expert_rules.cpp
 void resolve_experts(const Question& q, const Software& software, Plan& plan);
 

@@ -55,21 +55,17 @@ void check_attention(const Question& q, const Gpu& gpu) {
 
 void resolve_recompute(const Question& q, Plan& plan) {
   plan.recompute = q.request.recompute.value_or(Recompute{});
-  const bool special = q.model.experts > 0 || q.model.mla || q.model.mtp > 0;
-  if (plan.recompute.mode == Recompute::Mode::saved && special) {
-    q.diagnostics.unsupported(
-        q.request.position_of("recompute"),
-        message("plan.recompute.saved of layers with experts, latent attention or prediction modules "
-                "(legal: none, full, blocks, modules)"));
-  }
-  const RedoneParts redone = plan.recompute.redone(Software{});
-  const auto needs = [&](bool named, bool there, const Message& what) {
+  const char* rule = Recompute::to_string(plan.recompute.mode);
+  const auto needs = [&](std::initializer_list<std::string_view> names, bool there, const Message& what) {
+    const std::vector<std::string>& written = plan.recompute.names;
+    const bool named = std::find_first_of(written.begin(), written.end(), names.begin(), names.end()) != written.end();
     if (named && !there)
-      q.error("recompute", message("plan.recompute.modules names what the model does not have: {}", what));
+      q.error("recompute", message("plan.recompute.{} names what the model does not have: {}", rule, what));
   };
-  needs(redone.experts || redone.expert_activation, q.model.experts > 0, message("experts (moe, moe_act)"));
-  needs(redone.shared_experts, q.model.shared_expert_ffn > 0, message("shared experts (shared_experts)"));
-  needs(redone.up_projections, q.model.mla.has_value(), message("latent attention (mla_up_proj)"));
+  needs({"moe", "moe_act"}, q.model.experts > 0, message("experts (moe, moe_act)"));
+  needs({"shared_experts"}, q.model.shared_expert_ffn > 0, message("shared experts (shared_experts)"));
+  needs({"mla_up_proj", "latent"}, q.model.mla.has_value(), message("latent attention (mla_up_proj, latent)"));
+  const RedoneParts redone = plan.recompute.redone(Software{});
   if (redone.qkv && q.model.mla && plan.recompute.mode == Recompute::Mode::modules) {
     q.error("recompute",
             message("plan.recompute.modules: latent attention has no projection of Q, K and V; legal: mla_up_proj"));
@@ -135,7 +131,7 @@ void check_optimizer(const Question& q, const Plan& plan) {
                 "false"));
   }
   const std::int64_t micro_batches = train.global_batch / (q.dp * q.micro_batch);
-  if (train.global_batch > 0 && !q.request.micro_batch_auto && micro_batches > 1) {
+  if (train.global_batch > 0 && !q.request.micro_batch_auto && !q.request.splits_unevenly() && micro_batches > 1) {
     error(
         message("train.optimizer_in_backward updates weights after every micro-batch, and global_batch={} makes {} of "
                 "them; legal: "

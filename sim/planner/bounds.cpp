@@ -12,8 +12,6 @@ namespace {
 
 // Where a chain of several durations is cut or joined by the engine it rounds to whole picoseconds.
 constexpr double kRounding = 1e-9;
-// Kept before they are forgotten: plans come sorted.
-constexpr std::size_t kMostCosts = 1000;
 
 // Two ways through the pipeline at once: a pass may run as one with the next, and either end may begin.
 bool two_ways(const Plan& plan) {
@@ -23,7 +21,15 @@ bool two_ways(const Plan& plan) {
 }  // namespace
 
 PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants)
-    : case_(std::move(subject)), cluster_(cluster), constants_(constants), groups_(cluster) {
+    : cases_(static_cast<std::size_t>(subject.cluster.kinds()), subject),
+      case_(cases_.front()),
+      global_batch_(subject.train.global_batch),
+      cluster_(cluster),
+      constants_(constants),
+      groups_(cluster) {
+  for (std::size_t kind = 0; kind < cases_.size(); ++kind) {
+    cases_[kind].cluster.gpu = subject.cluster.gpu_of_kind(static_cast<int>(kind));
+  }
   std::vector<int> everyone(static_cast<std::size_t>(cluster.gpu_count()));
   for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
   if (case_.train.clip_gradients && everyone.size() > 1) {
@@ -40,7 +46,7 @@ Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, c
   const CollectiveCost cost = collective_cost(collective.op, collective.bytes, *group, cluster_, constants_);
   double exposed = collective.exposed;
   if (collective.beside.value > 0) {
-    exposed = std::max(exposed, 1.0 - collective.beside.value / duration(cost).seconds());
+    exposed = std::max(exposed, 1.0 - collective.beside.value / kind.speed / duration(cost).seconds());
   }
   return duration(cost, exposed);
 }
@@ -49,7 +55,7 @@ Time PlanBounds::collective_time(const LayerStep::GroupCollective& collective, c
 Time PlanBounds::block_time(const BlockPass& pass, const StageKind& kind) const {
   Time device;
   for (const LayerStep& step : pass.steps) {
-    const KernelTime& compute = step.compute.time();
+    const KernelTime compute = kind.speed == 1.0 ? step.compute.time() : step.compute.time() * (1.0 / kind.speed);
     const Time kernels = to_time(compute.matmul) + to_time(compute.memory) + to_time(compute.latency);
     device += kernels + Time::from_seconds(kernels.seconds() * straggler_share_);
     if (step.collective) device += collective_time(*step.collective, kind);
@@ -57,19 +63,20 @@ Time PlanBounds::block_time(const BlockPass& pass, const StageKind& kind) const 
   return pass.steps.empty() ? device : std::max(device, to_time(pass.host)) + to_time(pass.stall);
 }
 
-Time PlanBounds::chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) const {
+Time PlanBounds::chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) {
+  const LayerCosts& cost = costs(kind.gpu);
   Time sum;
   for (const Run& run : chunk) {
     const BlockPass* work = nullptr;
     switch (run.block.kind) {
       case Block::Kind::embedding:
-        work = &cost_->embedding(pass);
+        work = &cost.embedding(pass);
         break;
       case Block::Kind::head:
-        work = &cost_->head(pass);
+        work = &cost.head(pass);
         break;
       case Block::Kind::layer:
-        work = &cost_->layer(run.block.layer, pass, run.block.recomputed);
+        work = &cost.layer(run.block.layer, pass, run.block.recomputed);
         break;
     }
     sum += block_time(*work, kind) * run.count;
@@ -77,7 +84,7 @@ Time PlanBounds::chunk_time(const std::vector<Run>& chunk, Pass pass, const Stag
   return sum;
 }
 
-PlanBounds::PassTimes PlanBounds::pass_times(const StageKind& kind) const {
+PlanBounds::PassTimes PlanBounds::pass_times(const StageKind& kind) {
   PassTimes times;
   for (std::size_t c = 0; c < kind.chunks.size(); ++c) {
     const Time forward = chunk_time(kind.chunks[c], Pass::forward, kind);
@@ -134,63 +141,77 @@ Time PlanBounds::sends_of(int stage) {
     }
   }
   const std::int64_t m = passes_of_a_chunk();
-  return scaled(sends, m) - most +
-         scaled(gather_time(kinds_[kind_of_stage_[static_cast<std::size_t>(stage)]]), received * m);
+  return scaled(sends, m) - most + scaled(gather_time(lane_->stage(stage)), received * m);
 }
 
-void PlanBounds::enter_costs() {
+const LayerCosts& PlanBounds::costs(int gpu) {
+  const auto kind = static_cast<std::size_t>(gpu);
+  if (costs_of_kind_[kind] != nullptr) return *costs_of_kind_[kind];
   const Plan& plan = case_.plan;
   const CostKey key{
-      plan.tp,   plan.cp,     plan.ep, plan.etp, plan.micro_batch, plan.sequence_parallel, plan.recompute.mode,
+      gpu,       plan.tp,     plan.cp, plan.ep, plan.etp, plan.micro_batch, plan.sequence_parallel, plan.recompute.mode,
       plan.zero, plan.context};
-  if (costs_.size() > kMostCosts) costs_.clear();
-  std::unique_ptr<LayerCosts>& costs = costs_[key];
-  if (!costs) costs = std::make_unique<LayerCosts>(case_);
-  cost_ = costs.get();
+  std::unique_ptr<LayerCosts>& known = costs_[key];
+  if (!known) known = std::make_unique<LayerCosts>(cases_[kind]);
+  return *(costs_of_kind_[kind] = known.get());
 }
 
-Time PlanBounds::step_time(const Plan& plan) {
-  enter(plan);
-  enter_costs();
+PlanBounds::Ends PlanBounds::ends_of_lane() {
+  const Plan& plan = case_.plan;
   const Time overhead = to_time({case_.software.step_overhead_ms * 1e-3});
   const bool staggered = is_zero_bubble(plan.schedule) && case_.software.optimizer_post_validated && plan.zero == 0;
-  const bool agrees = norm_ > Time::zero() && !staggered;
   const bool drains = !splits_backward(plan.schedule) && !staggered;
+  const std::vector<StageKind>& kinds = lane_->kinds;
   std::vector<PassTimes> times;
-  for (const StageKind& kind : kinds_) times.push_back(pass_times(kind));
+  for (const StageKind& kind : kinds) times.push_back(pass_times(kind));
 
-  Time passes_end, stage_end, closing, fill, drain, first_optimizer;
-  std::vector<int> first_of_kind(kinds_.size(), -1), last_of_kind(kinds_.size());
+  Ends ends;
+  Time fill, drain, first_optimizer;
+  std::vector<int> first_of_kind(kinds.size(), -1), last_of_kind(kinds.size());
   for (int stage = 0; stage < plan.pp; ++stage) {
-    const auto kind = kind_of_stage_[static_cast<std::size_t>(stage)];
+    const auto kind = lane_->kind_of_stage[static_cast<std::size_t>(stage)];
     if (first_of_kind[kind] < 0) first_of_kind[kind] = stage;
     last_of_kind[kind] = stage;
   }
   for (int stage = 0; stage < plan.pp; ++stage) {
-    const auto kind = kind_of_stage_[static_cast<std::size_t>(stage)];
+    const auto kind = lane_->kind_of_stage[static_cast<std::size_t>(stage)];
     // Stages of a kind differ by what is in front of them.
     if (stage == first_of_kind[kind] || stage == last_of_kind[kind]) {
       const DataTimes data = data_times(stage);
       const Time busy = scaled(times[kind].all, passes_of_a_chunk()) + sends_of(stage) + data.on_compute_stream;
-      const Time optimizer = optimizer_work(case_, layouts_[static_cast<std::size_t>(stage)]).total();
+      const Composition update = optimizer_work(case_at(stage), layouts_[static_cast<std::size_t>(stage)]);
+      const Time optimizer = at_speed(update, kinds[kind].speed).total();
       const Time after = optimizer + data.after_optimizer + overhead;
       if (stage == 0) first_optimizer = optimizer;
       const Time begin = staggered ? Time::zero() : fill;
-      const Time last_pass = times[kind].last_backward + gather_time(kinds_[kind]);
+      const Time last_pass = times[kind].last_backward + gather_time(kinds[kind]);
       Time end = begin + busy + std::max(data.after_last_pass, data.taken_from_kernels);
       end = std::max(end, begin + busy - last_pass + data.after_last_backward_began);
       if (!staggered) end = std::max(end, data.on_own_stream);
-      passes_end = std::max({passes_end, end, begin + busy + (drains ? drain : Time::zero())});
-      closing = std::max(closing, after);
-      stage_end = std::max({stage_end, (staggered ? begin + busy + optimizer + overhead : end + after)});
-      if (drains) stage_end = std::max(stage_end, begin + busy + drain + first_optimizer + overhead);
+      ends.passes = std::max({ends.passes, end, begin + busy + (drains ? drain : Time::zero())});
+      ends.closing = std::max(ends.closing, after);
+      ends.stage = std::max({ends.stage, (staggered ? begin + busy + optimizer + overhead : end + after)});
+      if (drains) ends.stage = std::max(ends.stage, begin + busy + drain + first_optimizer + overhead);
     }
     if (stage + 1 == plan.pp || plan.schedule == PipelineSchedule::dualpipe) continue;
-    const Time gather = gather_time(kinds_[kind]);
+    const Time gather = gather_time(kinds[kind]);
     fill += times[kind].first_forward + send_time(stage, stage + 1) + (stage > 0 ? gather : Time::zero());
     drain += times[kind].first_backward + send_time(stage + 1, stage) + gather;
   }
-  const Time bound = agrees ? std::max(stage_end, passes_end + norm_ + closing) : stage_end;
+  return ends;
+}
+
+Time PlanBounds::step_time(const Plan& plan) {
+  enter(plan);
+  Ends most;
+  for (const Lane& lane : lanes_) {
+    enter(lane);
+    const Ends ends = ends_of_lane();
+    most = {std::max(most.passes, ends.passes), std::max(most.stage, ends.stage), std::max(most.closing, ends.closing)};
+  }
+  const bool staggered = is_zero_bubble(plan.schedule) && case_.software.optimizer_post_validated && plan.zero == 0;
+  const bool agrees = norm_ > Time::zero() && !staggered;
+  const Time bound = agrees ? std::max(most.stage, most.passes + norm_ + most.closing) : most.stage;
   return Time{static_cast<std::int64_t>(static_cast<double>(bound.ps) * (1.0 - kRounding))};
 }
 

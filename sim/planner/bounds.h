@@ -21,14 +21,21 @@ namespace foretrain {
 //
 // Memory: the static bytes, and the activations in flight when most forward passes of a stage are open.
 //
+// Where GPUs or shares of the batch differ, all that is said of lanes: the ranks of a pipeline that hand on to each
+// other, one on every stage. The slowest of some unlike lanes bounds the step, each at the rates of its own GPUs.
+//
 // Not to be used by two threads at once. Meant for plans that follow each other and differ little.
 class PlanBounds {
  public:
   // `subject`: as_simulated(); its plan does not matter. The references must outlive the bounds.
   PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants);
+  PlanBounds(const PlanBounds&) = delete;
+  PlanBounds& operator=(const PlanBounds&) = delete;
 
+  // The plan has nothing left to balance.
   Time step_time(const Plan& plan);
-  Bytes memory(const Plan& plan);
+  // What is missing at least on the GPU that has least left; negative where there may be room.
+  Bytes missing_memory(const Plan& plan);
 
  private:
   // Blocks of a chunk that are alike and follow each other.
@@ -39,10 +46,22 @@ class PlanBounds {
   // Stages that hold the same and whose groups lie alike.
   struct StageKind {
     std::vector<std::vector<Run>> chunks;
-    // Of its first rank; null where that is alone.
+    // Of the lane's rank; null where that is alone.
     const GroupShape *tensor = nullptr, *context = nullptr, *expert = nullptr, *expert_tensor = nullptr;
+    int gpu = 0;  // ClusterDescription::gpu_of_kind
+    double speed = 1.0;
 
     const GroupShape* group(Purpose purpose) const;
+    bool like(const StageKind& other) const;
+  };
+  // Ranks with the same tensor-, context- and data-parallel coordinates.
+  struct Lane {
+    RankCoordinates at;
+    Plan::Share share;
+    std::vector<StageKind> kinds;
+    std::vector<std::size_t> kind_of_stage;
+
+    const StageKind& stage(int stage) const { return kinds[kind_of_stage[static_cast<std::size_t>(stage)]]; }
   };
   struct PassTimes {
     Time first_forward, first_backward;  // of the first chunk
@@ -66,8 +85,20 @@ class PlanBounds {
   };
 
   void enter(const Plan& plan);
+  void enter(const Lane& lane);
   void enter_placement();
-  void enter_costs();
+  std::vector<Lane> unlike_lanes() const;
+  int place_of(int stage) const;  // of the lane in hand: a number of its own for every stage of every lane
+  int rank_at(int stage) const;
+  const Case& case_at(int stage) const { return cases_[static_cast<std::size_t>(lane_->stage(stage).gpu)]; }
+  const LayerCosts& costs(int gpu);
+  // When passes and reductions of the lane in hand are through, when a stage of it is with all there is, and what comes
+  // after the agreement on the norm.
+  struct Ends {
+    Time passes, stage, closing;
+  };
+  Ends ends_of_lane();
+  Bytes missing_of_lane();
   const GroupShape& shape(Purpose purpose, int stage);
   std::vector<int> expert_group(Purpose purpose, int stage) const;
   StageKind kind_of(int stage);
@@ -75,8 +106,8 @@ class PlanBounds {
   Time send_time(int from, int to);
   Time collective_time(const LayerStep::GroupCollective& collective, const StageKind& kind) const;
   Time block_time(const BlockPass& pass, const StageKind& kind) const;
-  Time chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind) const;
-  PassTimes pass_times(const StageKind& kind) const;
+  Time chunk_time(const std::vector<Run>& chunk, Pass pass, const StageKind& kind);
+  PassTimes pass_times(const StageKind& kind);
   Time gather_time(const StageKind& kind) const;
   Time sends_of(int stage);
   CollectiveCost data_cost(Purpose purpose, int stage, Collective op, Bytes bytes);
@@ -104,7 +135,9 @@ class PlanBounds {
   double boundary_bytes() const;
   std::int64_t passes_of_a_chunk() const;
 
-  Case case_;
+  std::vector<Case> cases_;  // as if all GPUs were of one kind, and all data-parallel ranks had the lane's share
+  Case& case_;               // the first of them
+  std::int64_t global_batch_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
   PlacedGroups groups_;
@@ -112,15 +145,15 @@ class PlanBounds {
   double straggler_share_;
 
   // Kept from plan to plan, each with what it depends on.
-  std::optional<Plan> placed_;  // the ranks lie as in this plan
-  std::map<std::tuple<Purpose, int, int>, const GroupShape*> shapes_;
-  std::map<std::pair<int, int>, const GroupShape*> sends_;
+  std::optional<Plan> placed_;                                         // the ranks lie as in this plan
+  std::map<std::tuple<Purpose, int, int>, const GroupShape*> shapes_;  // by place_of()
+  std::map<std::pair<int, int>, const GroupShape*> sends_;             // by place_of()
   std::vector<StageLayout> layouts_;
-  std::vector<StageKind> kinds_;
-  std::vector<std::size_t> kind_of_stage_;
-  using CostKey = std::tuple<int, int, int, int, std::int64_t, bool, Recompute::Mode, int, ContextParallel>;
+  std::vector<Lane> lanes_;
+  const Lane* lane_ = nullptr;  // in hand
+  using CostKey = std::tuple<int, int, int, int, int, std::int64_t, bool, Recompute::Mode, int, ContextParallel>;
   std::map<CostKey, std::unique_ptr<LayerCosts>> costs_;
-  const LayerCosts* cost_ = nullptr;
+  std::vector<const LayerCosts*> costs_of_kind_;  // of the plan in hand; null where not looked up yet
   std::map<std::int64_t, std::vector<std::vector<Moment>>> moments_;  // by micro-batches; of the first and last stage
 };
 

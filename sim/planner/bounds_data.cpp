@@ -37,7 +37,7 @@ CollectiveCost PlanBounds::data_cost(Purpose purpose, int stage, Collective op, 
 PlanBounds::Traffic PlanBounds::traffic(Purpose purpose, int stage, Collective op, Bytes bytes) {
   const CollectiveCost cost = data_cost(purpose, stage, op, bytes);
   Traffic traffic{duration(cost), {}};
-  const double sm_share = case_.cluster.gpu.achieved.collective_sm_share;
+  const double sm_share = case_at(stage).cluster.gpu.achieved.collective_sm_share;
   if (cost.wire_bytes.value > 0) traffic.taken = Time::from_seconds(sm_share * (cost.wire_bytes / cost.cap).value);
   return traffic;
 }
@@ -127,7 +127,7 @@ PlanBounds::DataTimes PlanBounds::data_times(int stage) {
       (plan.zero == 3 && !software.zero3_overlap) || (plan.zero == 2 && !plan.overlap.grad_reduce && every);
   // Kernels give way to transfers beside them; where a pass is cut at collectives, these may fall together instead.
   const bool kernels_only = plan.pp == 1 && plan.tp * plan.cp == 1 && case_.model.experts == 0 &&
-                            case_.cluster.gpu.achieved.collective_sm_share > 0;
+                            case_at(stage).cluster.gpu.achieved.collective_sm_share > 0;
 
   const Reductions reduced = reductions(stage);
   const std::int64_t rounds = every ? micro_batches(plan, case_.train) : 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "sim/memory/ledger.h"
 #include "sim/plan/optimizer.h"
@@ -56,8 +57,18 @@ std::vector<PlanBounds::Moment> PlanBounds::full_moments(int stage, std::int64_t
   return moments;
 }
 
-Bytes PlanBounds::memory(const Plan& plan) {
+Bytes PlanBounds::missing_memory(const Plan& plan) {
   enter(plan);
+  Bytes most{-std::numeric_limits<double>::infinity()};
+  for (const Lane& lane : lanes_) {
+    enter(lane);
+    most = std::max(most, missing_of_lane());
+  }
+  return most;
+}
+
+Bytes PlanBounds::missing_of_lane() {
+  const Plan& plan = case_.plan;
   const std::int64_t m = micro_batches(plan, case_.train);
   const auto [known, inserted] = moments_.try_emplace(m);
   if (inserted) {
@@ -65,9 +76,10 @@ Bytes PlanBounds::memory(const Plan& plan) {
     if (plan.pp > 1) known->second.push_back(full_moments(plan.pp - 1, m));
   }
   const std::vector<StageMemory> memories = stage_memories(case_, {layouts_.front(), layouts_.back()});
-  Bytes most;
+  Bytes missing{-std::numeric_limits<double>::infinity()};
   for (std::size_t end = 0; end < known->second.size(); ++end) {
     const StageMemory& memory = memories[end];
+    Bytes most;
     const auto note = [&](const MemoryParts& parts) {
       most = std::max(most, with_fragments(parts, case_.software.activation_fragmentation));
     };
@@ -89,8 +101,10 @@ Bytes PlanBounds::memory(const Plan& plan) {
       now.working_set = memory.chunks[static_cast<std::size_t>(*moment.backward)].backward_working;
       note(now);
     }
+    const Case& here = case_at(end == 0 ? 0 : plan.pp - 1);
+    missing = std::max(missing, most + outside_the_allocator(here) - here.cluster.gpu.memory);
   }
-  return most + outside_the_allocator(case_);
+  return missing;
 }
 
 }  // namespace foretrain

@@ -63,8 +63,8 @@ class Search {
         case_(with_memory(as_simulated(subject, environment), memory_share)),
         environment_(environment),
         options_(options),
-        space_(case_),
-        trials_(case_, environment) {}
+        trials_(case_, environment),
+        space_(case_, trials_.cluster(), environment.collectives) {}
 
   const PlanSpace& space() const { return space_; }
 
@@ -105,6 +105,7 @@ class Search {
  private:
   static Case with_memory(Case c, double share) {
     c.cluster.gpu.memory *= share;
+    for (Gpu& gpu : c.cluster.other_gpus) gpu.memory *= share;
     return c;
   }
 
@@ -121,7 +122,6 @@ class Search {
 
   // Every legal plan goes to those worth simulating, in ascending order of their bounds, or to those that do not fit.
   void bound_all() {
-    const Bytes capacity = case_.cluster.gpu.memory;
     std::vector<std::vector<Candidate>> open(space_.families()), full(space_.families());
     std::vector<std::size_t> first;  // families that share the time of kernels are bounded by one thread
     for (std::size_t family = 0; family < space_.families(); ++family) {
@@ -138,10 +138,10 @@ class Search {
             open[family].push_back({choice, Time::max(), Bytes{}});
             return;
           }
-          const Bytes needed = bounds.memory(plan);
-          const bool fits = needed <= capacity;
+          const Bytes missing = bounds.missing_memory(plan);
+          const bool fits = missing <= Bytes{};
           (fits ? open : full)[family].push_back(
-              {choice, fits ? bound_of(bounds, plan) : Time::zero(), fits ? Bytes{} : needed - capacity});
+              {choice, fits ? bound_of(bounds, plan) : Time::zero(), fits ? Bytes{} : missing});
         });
       }
       const std::lock_guard one_at_a_time(telling);
@@ -237,8 +237,8 @@ class Search {
   Case case_;
   const Environment& environment_;
   const PlannerOptions& options_;
-  PlanSpace space_;
   Trials trials_;
+  PlanSpace space_;
   Time to_beat_;             // of the plan that is compared with; zero: none
   std::int64_t faster_ = 0;  // than that one
   SearchCounts counts_;
@@ -250,13 +250,6 @@ class Search {
 
 std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& environment, const PlannerOptions& options,
                                      Diagnostics& diagnostics) {
-  if (!subject.cluster.odd_gpus.empty()) {
-    diagnostics.error(subject.open_plan ? subject.open_plan->position : subject.position,
-                      message("case '{}' has GPUs that differ (cluster.overrides or jitter), and plans are looked for "
-                              "on like ones; write its plan",
-                              subject.name));
-    return std::nullopt;
-  }
   const auto stopped = [&options] { return options.stop != nullptr && *options.stop; };
   std::optional<Search> search(std::in_place, subject, environment, options, options.memory_share);
   if (search->space().families() == 0) {

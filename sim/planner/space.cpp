@@ -1,6 +1,9 @@
 #include "sim/planner/space.h"
 
 #include <algorithm>
+#include <functional>
+
+#include "sim/workload/balance.h"
 
 namespace foretrain {
 namespace {
@@ -107,7 +110,15 @@ PlanRequest with_fixed(PlanRequest request, const PlanRequest& over) {
   take(request.zeropp, over.zeropp);
   take(request.micro_batch, over.micro_batch);
   take(request.ends_as_layers, over.ends_as_layers);
-  take(request.layers, over.layers);
+  if (over.layers || over.layers_auto) {
+    request.layers = over.layers;
+    request.layers_auto = over.layers_auto;
+  }
+  if (over.micro_batch || over.splits_unevenly()) {
+    request.micro_batch_of_rank = over.micro_batch_of_rank;
+    request.micro_batches_of_rank = over.micro_batches_of_rank;
+    request.micro_batches_auto = over.micro_batches_auto;
+  }
   take(request.context, over.context);
   take(request.sequence_parallel, over.sequence_parallel);
   take(request.overlap_grad_reduce, over.overlap_grad_reduce);
@@ -129,6 +140,9 @@ PlanRequest without_choices(PlanRequest request) {
     value->reset();
   }
   request.layers.reset();
+  request.layers_auto = request.micro_batches_auto = false;
+  request.micro_batch_of_rank.reset();
+  request.micro_batches_of_rank.reset();
   request.sequence_parallel.reset();
   request.schedule.reset();
   request.zeropp.reset();
@@ -156,10 +170,13 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
   request.sequence_parallel = choice.sequence_parallel;
   if (!fixed.recompute) request.recompute = Recompute{choice.recompute, choice.blocks, {}};
   if (!says_offload(fixed)) request.offload = request_of(choice.on_host);
+  request.layers_auto = request.layers_auto || choice.layers_by_speed;
+  request.micro_batches_auto = request.micro_batches_auto || choice.batch_by_speed;
   return request;
 }
 
-PlanSpace::PlanSpace(const Case& subject) : case_(subject), fixed_(subject.open_plan.value_or(PlanRequest{})) {
+PlanSpace::PlanSpace(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants)
+    : case_(subject), cluster_(cluster), constants_(constants), fixed_(subject.open_plan.value_or(PlanRequest{})) {
   const std::int64_t gpus = subject.cluster.gpus;
   const Software::Offers& offers = subject.software.offers;
   for (std::int64_t tp : degrees(fixed_.tp, offers.tensor, gpus, gpus)) {
@@ -200,6 +217,8 @@ void PlanSpace::add_family(const PlanChoice& choice) {
   request.zero = fixed_.zero;
   request.shard_group = fixed_.shard_group;
   request.recompute = fixed_.recompute;
+  // A batch that does not divide may still be dealt out.
+  if (unlike(choice).data_ranks) request.micro_batches_auto = true;
   // Some models need sequence parallelism, some batches forbid it.
   for (bool sequence : {false, true}) {
     if (sequence && !case_.software.offers.sequence && !fixed_.sequence_parallel) continue;
@@ -214,8 +233,65 @@ void PlanSpace::add_family(const PlanChoice& choice) {
 }
 
 std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
+  Balances none;
+  return plan_of(choice, none);
+}
+
+std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice, Balances& known) const {
   Diagnostics said;
-  return resolve_plan(request_for(choice), case_.model, case_.train, case_.cluster, case_.software, said);
+  std::optional<Plan> plan =
+      resolve_plan(request_for(choice), case_.model, case_.train, case_.cluster, case_.software, said);
+  if (!plan || !plan->to_balance.any()) return plan;
+  const std::tuple key(plan->micro_batch, plan->recompute.mode, plan->sequence_parallel, plan->zero,
+                       plan->to_balance.layers, plan->to_balance.batch);
+  const auto [balanced, is_new] = known.try_emplace(key);
+  if (is_new) {
+    Case subject = case_;
+    subject.plan = *plan;
+    balanced->second = balanced_plan(subject, cluster_, constants_);
+  }
+  plan->to_balance = {};
+  plan->layers = balanced->second.layers;
+  plan->shares = balanced->second.shares;
+  plan->ends_as_layers = balanced->second.ends_as_layers;
+  plan->micro_batch = balanced->second.micro_batch;
+  // What comes out even is no plan of its own.
+  if (choice.layers_by_speed && plan->layers.empty()) return std::nullopt;
+  if (choice.batch_by_speed && plan->shares.empty()) return std::nullopt;
+  return plan;
+}
+
+PlanSpace::Unlike PlanSpace::unlike(const PlanChoice& family) const {
+  Unlike unlike;
+  const ClusterDescription& cluster = case_.cluster;
+  if (cluster.odd_gpus.empty()) return unlike;
+  Plan plan;
+  plan.tp = static_cast<int>(family.tp), plan.cp = static_cast<int>(family.cp), plan.pp = static_cast<int>(family.pp);
+  plan.dp = cluster.gpus / (plan.tp * plan.cp * plan.pp);
+  plan.order = request_of(family, fixed_).order.value_or(plan.order);
+  using Gpus = std::vector<std::pair<int, double>>;
+  std::vector<Gpus> of_stage(static_cast<std::size_t>(plan.pp)), of_data_rank(static_cast<std::size_t>(plan.dp));
+  for (int rank = 0; rank < plan.gpus(); ++rank) {
+    const RankCoordinates at = coordinates(plan, rank);
+    const ClusterDescription::OddGpu gpu = cluster.oddity_of(rank);
+    of_stage[static_cast<std::size_t>(at.pp)].emplace_back(gpu.kind, gpu.speed);
+    of_data_rank[static_cast<std::size_t>(at.dp)].emplace_back(gpu.kind, gpu.speed);
+  }
+  const auto differ = [](std::vector<Gpus>& all) {
+    for (Gpus& gpus : all) std::sort(gpus.begin(), gpus.end());
+    return std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end();
+  };
+  const bool ends_count = fixed_.ends_as_layers.value_or(0) > 0;
+  unlike.stages = !fixed_.layers && !fixed_.layers_auto && !ends_count && differ(of_stage);
+  unlike.data_ranks = !fixed_.splits_unevenly() && differ(of_data_rank);
+  return unlike;
+}
+
+std::vector<std::int64_t> PlanSpace::micro_batches(std::int64_t data_ranks, bool by_speed) const {
+  if (fixed_.micro_batch) return {*fixed_.micro_batch};
+  if (fixed_.micro_batch_of_rank) return {1};
+  const std::int64_t batch = case_.train.global_batch, most = std::min(batch / data_ranks, kLargestMicroBatch);
+  return by_speed || fixed_.splits_unevenly() ? divisors(batch, most) : divisors(batch / data_ranks, most);
 }
 
 void PlanSpace::for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const {
@@ -227,13 +303,14 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   const std::vector<std::int64_t> stages = zero_stages();
   const std::vector<PlanChoice::OnHost> on_host = places();
   const std::int64_t dp = case_.cluster.gpus / (choice.tp * choice.cp * choice.pp);
-  const std::int64_t batch = case_.train.global_batch / dp;
+  const Unlike gpus = unlike(choice);
 
   std::optional<std::int64_t> group;  // within a node; the same for all of the family
 
   // Values that this plan would not use make the same plan as others.
+  Balances balances;
   const auto try_choice = [&] {
-    const std::optional<Plan> plan = plan_of(choice);
+    const std::optional<Plan> plan = plan_of(choice, balances);
     if (!plan || layer_passes(*plan, case_.model, case_.train) > kMostLayerPasses ||
         (!fixed_.zero && plan->zero != choice.zero) ||
         (!fixed_.sequence_parallel && plan->sequence_parallel != choice.sequence_parallel) ||
@@ -254,7 +331,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
     choice.shard_group = *group;
     if (*group > 1) try_choice();
   };
-  for (std::int64_t micro_batch : fixed_or(fixed_.micro_batch, divisors(batch, kLargestMicroBatch))) {
+  const auto try_micro_batch = [&](std::int64_t micro_batch) {
     choice.micro_batch = micro_batch;
     for (const Recompute& again : recompute) {
       choice.recompute = again.mode;
@@ -266,6 +343,13 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
           for (std::int64_t zero : stages) try_sharding(zero);
         }
       }
+    }
+  };
+  for (int layers_by_speed = 0; layers_by_speed <= gpus.stages; ++layers_by_speed) {
+    choice.layers_by_speed = layers_by_speed == 1;
+    for (int batch_by_speed = 0; batch_by_speed <= gpus.data_ranks; ++batch_by_speed) {
+      choice.batch_by_speed = batch_by_speed == 1;
+      for (std::int64_t size : micro_batches(dp, choice.batch_by_speed)) try_micro_batch(size);
     }
   }
 }

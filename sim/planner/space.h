@@ -3,9 +3,12 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "sim/cost/collective.h"
 #include "sim/scenario/scenario.h"
 
 namespace foretrain {
@@ -28,6 +31,8 @@ struct PlanChoice {
   std::int64_t blocks = 0;
   // In host memory.
   enum class OnHost { nothing, optimizer, optimizer_and_weights } on_host = OnHost::nothing;
+  // Layers of stages and shares of data-parallel ranks in proportion to the speeds of their GPUs: balanced_plan().
+  bool layers_by_speed = false, batch_by_speed = false;
 
   auto operator<=>(const PlanChoice&) const = default;
 };
@@ -37,11 +42,12 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed);
 // layers, micro-batches that divide a replica's batch, ZeRO over all data-parallel ranks or those of a node, recompute
 // of nothing, attention cores or everything, and states in host memory (activations stay: Megatron-Core for one moves
 // them only without recompute and pipeline); of those what the framework offers (Software::Offers), unless it is fixed.
+// Where the GPUs of stages, or of data-parallel ranks, are unlike: the layers, or the batch, evenly and by speed.
 // What is legal is for resolve_plan() to say.
 class PlanSpace {
  public:
-  // `subject.open_plan` is what is fixed. The case must outlive the space.
-  explicit PlanSpace(const Case& subject);
+  // `subject`: as_simulated(); its `open_plan` is what is fixed. The references must outlive the space.
+  PlanSpace(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants);
 
   // Plans whose ranks lie alike; each of them legal by itself, as far as that can be said without its other values.
   // Families of the same tensor and context parallelism follow each other.
@@ -59,11 +65,22 @@ class PlanSpace {
  private:
   void add_family(const PlanChoice& choice);
   PlanRequest request_for(const PlanChoice& choice) const;
+  // Whether the stages, or the data-parallel ranks, of a family have unlike GPUs that are not dealt out otherwise.
+  struct Unlike {
+    bool stages = false, data_ranks = false;
+  };
+  Unlike unlike(const PlanChoice& family) const;
+  // Balanced plans of a family by what layers and shares hang on.
+  using Balances = std::map<std::tuple<std::int64_t, Recompute::Mode, bool, int, bool, bool>, Plan>;
+  std::optional<Plan> plan_of(const PlanChoice& choice, Balances& known) const;
+  std::vector<std::int64_t> micro_batches(std::int64_t data_ranks, bool by_speed) const;
   std::vector<Recompute> recomputes() const;
   std::vector<std::int64_t> zero_stages() const;
   std::vector<PlanChoice::OnHost> places() const;
 
   const Case& case_;
+  const Cluster& cluster_;
+  const CollectiveConstants& constants_;
   PlanRequest fixed_;
   std::vector<PlanChoice> families_;
   Diagnostics refusal_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "sim/report/figures.h"
@@ -108,6 +109,20 @@ Message describe_offload(const Offload& offload) {
   return offload.delayed_update ? message("{}, updated one step late", text) : text;
 }
 
+// "1 x 22 + 1 x 42", "8 x (1 x 3) + 8 x (1 x 5)": ranks that follow each other and are alike together.
+std::string by_data_rank(const std::vector<Plan::Share>& shares) {
+  constexpr std::size_t kMostShown = 6;
+  std::vector<std::string> runs;
+  for (auto run = shares.begin(); run != shares.end() && runs.size() <= kMostShown;) {
+    const auto end = std::find_if(run, shares.end(), [&](const Plan::Share& share) { return share != *run; });
+    const std::string share = fmt::format("{} x {}", run->micro_batch, run->micro_batches);
+    runs.push_back(end - run > 1 ? fmt::format("{} x ({})", end - run, share) : share);
+    run = end;
+  }
+  if (runs.size() > kMostShown) runs.back() = "...";
+  return fmt::format("{}", fmt::join(runs, " + "));
+}
+
 }  // namespace
 
 Message listed(const std::vector<Message>& parts) { return joined(parts, message(", ")); }
@@ -136,8 +151,16 @@ Message describe_plan(const Case& c) {
   if (p.zeropp.secondary) parts.push_back(message("a second copy every {} ranks", p.zeropp.group));
   if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
   parts.push_back(message("recompute {}", describe_recompute(p.recompute)));
-  parts.push_back(p.micro_batch > 0 ? message("micro-batch {} x {} a step", p.micro_batch, micro_batches(p, c.train))
-                                    : message("micro-batch {}", p.micro_batch));
+  if (!p.layers.empty()) parts.push_back(message("layers {}", fmt::format("{}", fmt::join(p.layers, "+"))));
+  if (p.to_balance.layers) parts.push_back(message("layers by speed"));
+  if (!p.shares.empty()) {
+    parts.push_back(message("micro-batch {} a step by data-parallel rank", by_data_rank(p.shares)));
+  } else if (p.to_balance.batch) {
+    parts.push_back(message("micro-batches by speed"));
+  } else {
+    parts.push_back(p.micro_batch > 0 ? message("micro-batch {} x {} a step", p.micro_batch, micro_batches(p, c.train))
+                                      : message("micro-batch {}", p.micro_batch));
+  }
   return listed(parts);
 }
 

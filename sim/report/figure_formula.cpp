@@ -174,7 +174,8 @@ class Formulas {
     const Input cp{"cp", static_cast<double>(plan.cp), "", std::string("plan.cp")};
     const Input micro{"b", static_cast<double>(plan.micro_batch), "", std::string("plan.micro_batch")};
     add("total_ranks", "tp cp pp dp", {tp, cp, pp, dp}, plan.gpus());
-    add("micro_batches", "B / (dp b)", {in_.batch, dp, micro}, static_cast<double>(r_.step.micro_batches));
+    if (plan.shares.empty())
+      add("micro_batches", "B / (dp b)", {in_.batch, dp, micro}, static_cast<double>(r_.step.micro_batches));
     add("simulated_ranks", message("kinds of ranks that cannot differ, found by the symmetry of plan and cluster"),
         {in_.gpus}, r_.step.simulated_ranks);
     add("events", message("starts and ends of tasks in the simulated step"),

@@ -113,7 +113,9 @@ class MemoryFormulas {
 
   // What passes take and give back: the most that any moment of the step holds together.
   void add_passing(const StagePeak& peak) {
-    const std::vector<StageMemory> stages = stage_memories(r_.subject, r_.step.layouts);
+    const Case& subject = r_.subject;
+    const std::vector<StageMemory> stages =
+        stage_memories(subject.plan.shares.empty() ? subject : with_share(subject, peak.share), r_.step.layouts);
     const StageMemory& memory = stages[static_cast<std::size_t>(peak.stage)];
     const auto by_chunk = [&](const char* symbol, const Message& meaning, auto bytes_of) {
       std::vector<Input> inputs;

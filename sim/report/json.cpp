@@ -114,6 +114,10 @@ Json plan_json(const Case& c) {
                  {"param_gather", p.overlap.param_gather},
                  {"tp", p.overlap.tp},
                  {"p2p", p.overlap.p2p}}}};
+  if (!p.layers.empty()) json["layers"] = p.layers;
+  for (const Plan::Share& share : p.shares) {
+    json["shares"].push_back({{"micro_batch", share.micro_batch}, {"micro_batches", share.micro_batches}});
+  }
   if (p.zeropp.any()) {
     json["zeropp"] = {{"weights", p.zeropp.weights},
                       {"gradients", p.zeropp.gradients},

@@ -54,6 +54,7 @@ Json schema_of(const Field& field) {
   std::vector<Json> ways = value_schemas(field);
   const std::vector<const Field*> keys = keys_of(field.path, field.place);
   if (!keys.empty()) ways.push_back(object_of(keys));
+  if (field.by_gpu) ways.push_back({{"type", "object"}, {"additionalProperties", number_schema(field)}});
   if (field.path == "base") ways = {{{"$ref", "#/definitions/case"}}};
   if (field.path == "cases") ways = {{{"$ref", "#/definitions/case"}}};
   Json value = one_of(ways);

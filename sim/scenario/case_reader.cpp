@@ -102,8 +102,9 @@ void fill_defaults(const Node& written_train, const Model& model, const Gpu& gpu
 // Micro-batch and global batch, where one or both are left open.
 bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnostics) {
   if (result.train.global_batch > 0) {
-    result.micro_batch_auto = !request.micro_batch;
-    if (!request.micro_batch && !request.micro_batch_auto) {
+    const bool said = request.micro_batch || request.micro_batch_of_rank || request.micro_batches_of_rank;
+    result.micro_batch_auto = !said;
+    if (!said && !request.micro_batch_auto) {
       diagnostics.note(request.position, message("plan.micro_batch is taken as auto: the largest that fits"));
     }
     return true;
@@ -113,7 +114,18 @@ bool settle_batch(const PlanRequest& request, Case& result, Diagnostics& diagnos
                       message("micro_batch auto needs train.global_batch: without it nothing says how far to go"));
     return false;
   }
+  if (request.micro_batches_auto) {
+    diagnostics.error(request.position_of("micro_batches"),
+                      message("micro_batches auto needs train.global_batch: without it there is nothing to deal out"));
+    return false;
+  }
   result.train.global_batch = default_global_batch(result.plan);
+  if (!result.plan.shares.empty()) {
+    diagnostics.note(
+        request.position,
+        message("train.global_batch is taken as {}: the shares of all data-parallel ranks", result.train.global_batch));
+    return true;
+  }
   diagnostics.note(request.position,
                    message("train.global_batch is taken as {}: a micro-batch of {} on each of {} "
                            "data-parallel ranks and {} pipeline stages",

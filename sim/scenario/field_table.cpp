@@ -63,6 +63,11 @@ Field choice(std::string_view path, Words words, std::string_view meaning, std::
           .words = std::move(words),
           .flag = flag};
 }
+// One for all data-parallel ranks, one for each, or one for those of each kind of GPU.
+Field by_data_rank(Field field) {
+  field.list = field.by_gpu = true;
+  return field;
+}
 Field also(Field field, std::string_view other_flag) {
   field.other_flag = other_flag;
   return field;
@@ -271,8 +276,10 @@ std::vector<Field> plan_fields() {
       choice("plan.recompute", {"none", "selective", "full"}, "what runs again in the backward pass", "none",
              "--recompute"),
       integer("plan.recompute.blocks", {0, 1e6}, "the first layers of every stage, in full"),
-      texts("plan.recompute.modules", "parts of every layer: core_attn, mlp, norm, qkv, att, ffn ..."),
-      texts("plan.recompute.saved", "all of every layer but these outputs: qkv, attention, attention_out, mlp_in, mlp"),
+      texts("plan.recompute.modules",
+            "parts of every layer: core_attn, mlp, norm, qkv, att, ffn, moe, moe_act, shared_experts, mla_up_proj ..."),
+      texts("plan.recompute.saved",
+            "all of every layer but these outputs: qkv, latent, attention, attention_out, mlp_in, mlp, moe"),
       choice("plan.offload", {"none", "optimizer", "optimizer+params", "params", "activations"},
              "what is kept in host memory", "none", "--offload"),
       choice("plan.offload.optimizer", places, "optimizer states, and with them the update", "none"),
@@ -281,8 +288,14 @@ std::vector<Field> plan_fields() {
       choice("plan.offload.activations", places, "what layers keep for the backward pass (nvme: refused)", "none"),
       number("plan.offload.fraction", Unit::count, {0, 1}, "how much of it", "1"),
       boolean("plan.offload.delayed_update", "the host updates while the next step computes", "false"),
-      integer("plan.micro_batch", {1, 1e6}, "sequences that pass through the model at once; auto: the most that fit",
-              "auto; 1 without global_batch", "--micro-batch", {"auto"}),
+      by_data_rank(integer("plan.micro_batch", {1, 1e6},
+                           "sequences that pass through the model at once; auto: the most that fit",
+                           "auto; 1 without global_batch", "--micro-batch", {"auto"})),
+      by_data_rank(
+          integer("plan.micro_batches", {1, 1e6},
+                  "micro-batches of a data-parallel rank in a step; auto: dealt out in proportion to the speeds "
+                  "of the GPUs (their sizes, where all need the same number)",
+                  "what an even split of global_batch makes", "--micro-batches", {"auto"})),
       texts("plan.order", "the dimensions of the ranks, fastest-varying first", "tp-cp-ep-dp-pp"),
       map("plan.overlap", "which communication runs beside computation"),
       boolean("plan.overlap.grad_reduce", "reduction of gradients", "the framework's"),
@@ -290,7 +303,9 @@ std::vector<Field> plan_fields() {
       boolean("plan.overlap.tp", "tensor-parallel collectives", "the framework's"),
       boolean("plan.overlap.p2p", "transfers between pipeline stages", "the framework's and the schedule's"),
       boolean("plan.overlap.ep", "dispatch of tokens to experts", "the framework's"),
-      texts("plan.layers", "layers of every chunk, in the model's order", "evenly"),
+      texts("plan.layers",
+            "layers of every chunk, in the model's order; auto: in proportion to the speeds of the stages' GPUs",
+            "evenly"),
       integer("plan.ends_as_layers", {0, 2}, "when spreading: 1: the loss counts as a layer, 2: the embedding too",
               "0"),
       boolean("plan.zeropp", "ZeRO-3 sends less (ZeRO++); true: all three of the following", "false"),

@@ -95,6 +95,7 @@ const Field* find_field(std::string_view path) {
 
 std::string values_in_words(const Field& field) {
   const bool also_a_map = field.kind != Kind::map && !keys_of(field.path, field.place).empty();
+  if (field.by_gpu) return single_values(field) + " | a list for every dp rank | a map by GPU";
   return also_a_map ? single_values(field) + " | a map" : single_values(field);
 }
 

@@ -24,6 +24,7 @@ struct Field {
   config::Range range = {};                  // of integers and numbers, in the base unit
   config::Unit unit = config::Unit::count;   // of numbers
   bool list = false;                         // a list of such values, where one alone is a list of one
+  bool by_gpu = false;                       // or a map of such values by the name of a GPU
   std::string_view flag = {};                // of the command line, "--seq-len"; empty: --set PATH=VALUE
   std::string_view other_flag = {};          // a second spelling of it, "--seq"
   Place place = Place::in_case;

@@ -27,6 +27,9 @@ struct Case {
   std::optional<Price> price;  // of the whole cluster
 };
 
+// The case as if every data-parallel rank had this share of the batch.
+Case with_share(Case subject, Plan::Share share);
+
 // What somebody measured on such a case (files of measured runs only).
 struct Measured {
   std::optional<double> step_time_s;

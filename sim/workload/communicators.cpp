@@ -219,11 +219,17 @@ GroupShape shape_of_group(const Cluster& cluster, const FoldedJob::Group& group)
   return group.algorithm == Algorithm::all_to_all ? with_exchange(shape, cluster, group.loads) : shape;
 }
 
-// Ranks may fold that have the same stage and the same GPU; none where every one is to be simulated.
+// Ranks may fold that have the same stage, the same share of the batch and the same GPU; none where every one is to be
+// simulated.
 std::vector<std::uint64_t> rank_colours(const Case& c, bool folds) {
   std::vector<std::uint64_t> colours(static_cast<std::size_t>(c.plan.gpus()));
   for (std::size_t r = 0; r < colours.size(); ++r) {
     colours[r] = folds ? static_cast<std::uint64_t>(coordinates(c.plan, static_cast<int>(r)).pp) : r;
+  }
+  for (std::size_t r = 0; folds && r < colours.size() && !c.plan.shares.empty(); ++r) {
+    const Plan::Share& share = c.plan.shares[static_cast<std::size_t>(coordinates(c.plan, static_cast<int>(r)).dp)];
+    colours[r] = mix_bits(mix_bits(colours[r] ^ static_cast<std::uint64_t>(share.micro_batch) << 32) ^
+                          static_cast<std::uint64_t>(share.micro_batches));
   }
   for (const ClusterDescription::OddGpu& odd : c.cluster.odd_gpus) {
     if (!folds || odd.number >= c.plan.gpus()) continue;

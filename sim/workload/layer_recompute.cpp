@@ -29,7 +29,9 @@ double redone_kernel_share(const Case& c, LayerKind kind, const RedoneParts& red
   const bool mlp_in = kind.experts ? redone.experts : redone.mlp_in,
              mlp_out = kind.experts ? redone.experts : redone.mlp_out;
   const int products = (redone.qkv || redone.up_projections) + redone.attention_out + mlp_in + mlp_out;
-  const double again = redone_passes(c, redone).kernels + products + redone.core_attention;
+  // Shared experts are two products and the activation between them.
+  const int of_experts = kind.experts ? redone.expert_activation + 3 * redone.shared_experts : 0;
+  const double again = redone_passes(c, redone).kernels + products + redone.core_attention + of_experts;
   return std::min(1.0, again / (5.0 + c.software.forward.kernels));
 }
 
@@ -66,12 +68,14 @@ BlockPass redone_parts_of_layer(const Case& c, const RankShape& s, LayerKind kin
   if (redone.core_attention) core = attention_core(c, s, kind, Pass::forward);
   const ContextExchange exchange =
       redone.core_attention ? context_exchange(c, s, Pass::forward, core.total()) : ContextExchange{};
-  KernelList inputs = linear(redone.qkv, p.qkv, low_rank.qkv);
-  double gathered = redone.qkv ? hidden : 0;
-  if (redone.up_projections) {
-    const AttentionInputs latent = attention_inputs(c, s, Pass::forward, low_rank);
-    inputs += latent.wide;
-    gathered = latent.gathered_width;
+  const bool latent = c.model.mla.has_value();
+  const AttentionInputs projections = attention_inputs(c, s, Pass::forward, low_rank);
+  if (latent && redone.qkv) block = block + BlockPass{{{projections.narrow, {}}}, {0}, {0}};
+  KernelList inputs;
+  double gathered = 0;
+  if (latent ? redone.up_projections : redone.qkv) {
+    inputs = projections.wide;
+    gathered = projections.gathered_width;
   }
   add({{between.attention + inputs, exchange.before},
        {core, exchange.after},

@@ -17,6 +17,7 @@ SharedCommunicators::Spread SharedCommunicators::spread_of(const Plan& plan) {
           .ep = plan.ep,
           .etp = plan.etp,
           .order = plan.order,
+          .shares = plan.shares,
           .last_sends_to_first = plan.vpp > 1 && !there_and_back,
           .there_and_back = there_and_back,
           .two_copies = plan.schedule == PipelineSchedule::dualpipe,

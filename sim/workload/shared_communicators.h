@@ -27,6 +27,7 @@ class SharedCommunicators {
   struct Spread {
     int tp, pp, dp, cp, ep, etp;
     std::vector<std::string> order;
+    std::vector<Plan::Share> shares;
     bool last_sends_to_first, there_and_back, two_copies;  // the pipeline
     ContextParallel context;
     Software::Experts::Dispatch dispatch;

@@ -103,6 +103,7 @@ struct Step {
   std::vector<int> stage;
   std::vector<int> multiplicity;
   std::vector<int> gpu_kind;                    // ClusterDescription::gpu_of_kind
+  std::vector<Plan::Share> share;               // of the batch
   std::vector<Communicator> communicators;      // TaskInfo::actor of communication
   std::vector<Collective> collective_of_cost;   // by cost; of communication only
   std::vector<LinkKind> link_kind_of_resource;  // for resources that are links
@@ -113,7 +114,7 @@ struct Step {
   // ring).
   std::vector<double> communicator_ring_bytes;
   std::vector<StageLayout> layouts;
-  std::int64_t micro_batches = 0;
+  std::int64_t micro_batches = 0;  // of the ranks with most of them
   // Ranks do not wait for each other at the end of a step: the next one starts on each as soon as it is through
   // (Software::optimizer_post_validated).
   bool staggered = false;

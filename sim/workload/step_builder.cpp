@@ -49,9 +49,20 @@ StepBuilder::StepBuilder(const Case& subject, const Cluster& cluster, const Coll
       // The slowest of n ranks falls behind the mean by about as much with every doubling (weak-scaling series).
       straggler_share_(subject.software.jitter_per_doubling * std::log2(subject.plan.gpus())),
       with_pieces_(options.with_pieces) {
-  for (int kind = 0; kind < subject.cluster.kinds(); ++kind) {
-    Case alike = subject;
-    alike.cluster.gpu = subject.cluster.gpu_of_kind(kind);
+  find_kinds();
+}
+
+void StepBuilder::find_kinds() {
+  std::map<std::pair<int, Plan::Share>, std::size_t> known;
+  for (const Classes::RankClass& rank : communicators_.rank_classes()) {
+    gpu_.push_back(case_.cluster.oddity_of(rank.representative));
+    step_.gpu_kind.push_back(gpu_.back().kind);
+    step_.share.push_back(share_of(case_.plan, case_.train, coordinates(case_.plan, rank.representative).dp));
+    const auto [kind, is_new] = known.try_emplace({gpu_.back().kind, step_.share.back()}, kinds_.size());
+    kind_.push_back(kind->second);
+    if (!is_new) continue;
+    Case alike = case_.plan.shares.empty() ? case_ : with_share(case_, step_.share.back());
+    alike.cluster.gpu = case_.cluster.gpu_of_kind(gpu_.back().kind);
     LayerCosts costs(alike);
     kinds_.push_back({std::move(alike), std::move(costs)});
   }
@@ -63,22 +74,44 @@ Step StepBuilder::build() {
   step_.total_ranks = case_.plan.gpus();
   step_.simulated_ranks = static_cast<int>(communicators_.rank_classes().size());
   create_streams();
+  form_crews();
   step_.staggered =
       is_zero_bubble(case_.plan.schedule) && case_.software.optimizer_post_validated && case_.plan.zero == 0;
-  const PassTimes times = made_to_measure(case_.plan.schedule) ? typical_pass_times() : PassTimes{};
-  for (int stage = 0; stage < case_.plan.pp; ++stage) {
-    order_.push_back(pipeline_order(case_.plan, stage, step_.micro_batches, times));
-  }
-  for (int stage = 0; stage < case_.plan.pp; ++stage) issue_stage(stage);
+  order_passes();
+  for (std::size_t crew = 0; crew < crews_.size(); ++crew) issue_crew(crew);
   join_stages();
   finish_step();
+  check_that_all_met();
   step_.communicators = communicators_.all();
   step_.folded = communicators_.folded();
   return std::move(step_);
 }
 
+void StepBuilder::form_crews() {
+  crew_of_.resize(step_.share.size());
+  for (int stage = 0; stage < case_.plan.pp; ++stage) {
+    const std::size_t first = crews_.size();
+    for (std::uint32_t rank = 0; rank < step_.share.size(); ++rank) {
+      if (step_.stage[rank] != stage) continue;
+      std::size_t crew = first;
+      while (crew < crews_.size() && crews_[crew].share != step_.share[rank]) ++crew;
+      if (crew == crews_.size()) crews_.push_back({stage, step_.share[rank], {}, {}});
+      crews_[crew].ranks.push_back(rank);
+      crew_of_[rank] = crew;
+    }
+  }
+}
+
+void StepBuilder::order_passes() {
+  std::map<Plan::Share, PassTimes> times;
+  for (Crew& crew : crews_) {
+    const auto [known, is_new] = times.try_emplace(crew.share);
+    if (is_new && made_to_measure(case_.plan.schedule)) known->second = typical_pass_times(crew.share);
+    crew.order = pipeline_order(case_.plan, crew.stage, crew.share.micro_batches, known->second);
+  }
+}
+
 void StepBuilder::create_streams() {
-  ranks_of_stage_.resize(static_cast<std::size_t>(case_.plan.pp));
   const std::size_t passes = static_cast<std::size_t>(3 * case_.plan.vpp * step_.micro_batches);
   for (const Communicators::FoldedLink& link : communicators_.links()) {
     link_.push_back(step_.graph.add_resource(link.rate));
@@ -86,12 +119,9 @@ void StepBuilder::create_streams() {
     step_.link_kind_of_resource.push_back(link.kind);
   }
   for (std::uint32_t r = 0; r < communicators_.rank_classes().size(); ++r) {
-    ranks_of_stage_[static_cast<std::size_t>(communicators_.stage_of(r))].push_back(r);
     for (auto* streams : {&compute_, &data_, &send_forward_, &send_backward_}) {
       streams->push_back(step_.graph.add_stream());
     }
-    gpu_.push_back(case_.cluster.oddity_of(communicators_.rank_classes()[r].representative));
-    step_.gpu_kind.push_back(gpu_.back().kind);
     sms_.push_back(step_.graph.add_resource(kPicosecondsPerSecond));
     step_.resource_is_link.push_back(false);
     step_.link_kind_of_resource.push_back(LinkKind::nvlink);
@@ -144,8 +174,9 @@ std::uint32_t StepBuilder::add_composition(const Composition& composition) {
 }
 
 // Of the tensor that one context-parallel rank hands to the next stage.
-double StepBuilder::boundary_elements() const {
-  return static_cast<double>(case_.plan.micro_batch * case_.train.seq_len / case_.plan.cp * case_.model.hidden);
+double StepBuilder::boundary_elements(std::uint32_t rank) const {
+  const std::int64_t sequences = step_.share[rank].micro_batch;
+  return static_cast<double>(sequences * case_.train.seq_len / case_.plan.cp * case_.model.hidden);
 }
 
 bool StepBuilder::receives_pieces(const PipelineOp& op) const {
@@ -180,13 +211,16 @@ bool StepBuilder::communicates_in_layers() const {
   return plan.tp * plan.cp > 1 || (case_.model.experts > 0 && plan.ep * plan.etp > 1);
 }
 
+// Another crew of the stage may have data-parallel traffic at any time.
 bool StepBuilder::contraction_is_exact() const {
-  return !communicates_in_layers() || isolation_.always || isolation_.outside_data_traffic;
+  return !communicates_in_layers() || isolation_.always ||
+         (isolation_.outside_data_traffic && case_.plan.shares.empty());
 }
 
-void StepBuilder::enter_stage(int stage) {
-  stage_ = stage;
-  ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
+void StepBuilder::enter(std::size_t crew) {
+  crew_ = crew;
+  stage_ = crews_[crew].stage;
+  ranks_ = crews_[crew].ranks;
   prepared_.clear();
   prepared_gather_.reset();
   contracted_.clear();
@@ -204,14 +238,16 @@ void StepBuilder::enter_stage(int stage) {
   }
 }
 
-// How long the passes of the stage with most layers take when nothing disturbs them.
-PassTimes StepBuilder::typical_pass_times() {
+// How long the passes of the stage with most layers take when nothing disturbs them, in the pipelines with this share.
+PassTimes StepBuilder::typical_pass_times(const Plan::Share& share) {
   const auto layers = [](const StageLayout& stage) { return stage.chunks.front().layers(); };
   const auto fullest =
       std::max_element(step_.layouts.begin(), step_.layouts.end(),
                        [&](const StageLayout& a, const StageLayout& b) { return layers(a) < layers(b); });
   const auto stage = static_cast<std::size_t>(fullest - step_.layouts.begin());
-  enter_stage(static_cast<int>(stage));
+  const auto crew = std::find_if(crews_.begin(), crews_.end(),
+                                 [&](const Crew& c) { return c.stage == static_cast<int>(stage) && c.share == share; });
+  enter(static_cast<std::size_t>(crew - crews_.begin()));
   const auto longest = [this](Pass pass) {
     Time most;
     for (std::uint32_t made_of : contracted({pass, 0, 0}).composition) {
@@ -222,20 +258,20 @@ PassTimes StepBuilder::typical_pass_times() {
   PassTimes times{longest(Pass::forward), longest(Pass::input_gradient), longest(Pass::weight_gradient), {0}, 1};
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
     const auto way = communicators_.find(rank, Purpose::forward, Algorithm::direct);
-    if (!way) continue;
-    const CollectiveCost cost = communicators_.cost_of(*way, Collective::send, boundary_bytes());
+    if (!way || step_.share[rank] != share) continue;
+    const CollectiveCost cost = communicators_.cost_of(*way, Collective::send, boundary_bytes(rank));
     times.transfer = std::max(times.transfer, Seconds{idle_duration(*way, cost, 1.0).seconds()});
   }
-  const StageMemory::ChunkMemory memory = stage_memories(case_, step_.layouts)[stage].chunks.front();
+  const StageMemory::ChunkMemory memory = stage_memories(case_of(ranks_.front()), step_.layouts)[stage].chunks.front();
   if (memory.kept.value > 0) times.deferred_share = memory.deferred / memory.kept;
   return times;
 }
 
-void StepBuilder::issue_stage(int stage) {
-  enter_stage(stage);
+void StepBuilder::issue_crew(std::size_t crew) {
+  enter(crew);
   buckets_ =
-      gradient_buckets(step_.layouts[static_cast<std::size_t>(stage)], case_.software.gradient_bytes, bucket_bytes());
-  const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(stage)];
+      gradient_buckets(step_.layouts[static_cast<std::size_t>(stage_)], case_.software.gradient_bytes, bucket_bytes());
+  const std::vector<PipelineOp>& order = crews_[crew].order;
   chunk_spans_.assign(static_cast<std::size_t>(case_.plan.vpp), {});
   for (auto op = order.rbegin(); op != order.rend(); ++op) {
     if (op->pass == Pass::forward) chunk_spans_[static_cast<std::size_t>(op->chunk)].first_forward = op->micro_batch;

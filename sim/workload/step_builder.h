@@ -22,7 +22,9 @@ bool gathers_once(const Case& subject);
 bool reduces_every_micro_batch(const Case& subject);
 
 // Turns a case into the tasks of one step. Stage by stage it issues the passes of the pipeline schedule on the compute
-// streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages.
+// streams of the stage's rank classes, with the data-parallel traffic they cause, and then joins the stages. Where
+// data-parallel ranks have unlike shares of the batch, the rank classes of a stage fall into crews that pass the same
+// micro-batches; their data-parallel traffic is the stage's.
 //
 // A pass is one task where nothing can disturb it (exact contraction), a task per block where gathers or reductions
 // hang on its blocks, and is cut at its tensor-parallel collectives where those may meet other traffic.
@@ -65,10 +67,21 @@ class StepBuilder {
     bool contains(std::size_t op) const { return op < gathers_until || op >= reductions_from; }
   };
 
+  // Rank classes of a stage with the same share of the batch: they issue the same passes.
+  struct Crew {
+    int stage = 0;
+    Plan::Share share;
+    std::vector<std::uint32_t> ranks;
+    std::vector<PipelineOp> order;
+  };
+
+  void find_kinds();
   void create_streams();
-  void enter_stage(int stage);
-  void issue_stage(int stage);
-  PassTimes typical_pass_times();
+  void form_crews();
+  void order_passes();
+  void enter(std::size_t crew);
+  void issue_crew(std::size_t crew);
+  PassTimes typical_pass_times(const Plan::Share& share);
   void issue_idle(const PipelineOp& op, Span& span);
   bool is_first_forward(const PipelineOp& op) const;
   Window data_traffic_window(const std::vector<PipelineOp>& order) const;
@@ -78,21 +91,23 @@ class StepBuilder {
   const PreparedBlock& prepared(const Block& block, Pass pass);
   const PreparedBlock& prepared_gather();
   const std::vector<PreparedStep::Join>& joins(const LayerStep::GroupCollective& collective);
-  // What a rank class does in a pass, by its kind of GPU.
+  // What a rank class does in a pass, by its kind.
   using PassOfKind = std::vector<const BlockPass*>;
   PreparedBlock prepare(const PassOfKind& pass, TaskKind collective_kind);
   LayerStep::GroupCollective collective_of_all(const PassOfKind& pass, std::size_t step) const;
   const ContractedPass& contracted(const PipelineOp& op);
   std::vector<TaskPiece> pieces_of(const PreparedStep& step, std::size_t rank) const;
   std::vector<TaskPiece> contracted_pieces(const PipelineOp& op, std::size_t rank);
-  double boundary_elements() const;
-  Bytes boundary_bytes() const;  // of them, what one rank sends
+  double boundary_elements(std::uint32_t rank) const;
+  Bytes boundary_bytes(std::uint32_t rank) const;  // of them, what one rank sends
   bool receives_pieces(const PipelineOp& op) const;
   bool communicates_in_layers() const;
   bool contraction_is_exact() const;
 
   // step_data_parallel.cpp
   void issue_parameter_gathers_before_forward();
+  TaskId meet(std::uint32_t communicator, engine::CostId cost, const TaskInfo& info);
+  void check_that_all_met() const;
   PerRank issue_collective(Purpose purpose, Collective op, Bytes bytes, TaskKind kind, const PerRank& after,
                            bool on_compute_stream, const PipelineOp& op_of);
   CollectiveCost data_parallel_cost(std::uint32_t rank, Purpose purpose, Collective op, Bytes bytes,
@@ -138,17 +153,20 @@ class StepBuilder {
   Time idle_duration(std::uint32_t communicator, const CollectiveCost& cost, double exposed) const;
   std::size_t pass_index(const PipelineOp& op) const;
 
-  // The GPU that a rank class stands for.
-  const Case& case_of(std::uint32_t rank) const { return kinds_[static_cast<std::size_t>(gpu_[rank].kind)].subject; }
+  // As if all ranks were like this one.
+  const Case& case_of(std::uint32_t rank) const { return kinds_[kind_[rank]].subject; }
+  const std::vector<PipelineOp>& order_of(std::uint32_t rank) const { return crews_[crew_of_[rank]].order; }
   double speed_of(std::uint32_t rank) const { return gpu_[rank].speed; }
 
   const Case& case_;
   const Cluster& cluster_;
-  struct GpuKind {
-    Case subject;  // as if all GPUs were of this kind
+  // Ranks with the same kind of GPU and the same share of the batch.
+  struct RankKind {
+    Case subject;  // as if all ranks were of this kind
     LayerCosts costs;
   };
-  std::vector<GpuKind> kinds_;
+  std::vector<RankKind> kinds_;
+  std::vector<std::size_t> kind_;  // per rank class
   std::shared_ptr<const Communicators> shared_communicators_;
   const Communicators& communicators_;
   double straggler_share_;
@@ -158,8 +176,8 @@ class StepBuilder {
   std::vector<ClusterDescription::OddGpu> gpu_;                                  // per rank class
   std::vector<engine::ResourceId> sms_;                                          // per rank class
   std::vector<engine::ResourceId> link_;                                         // per folded link
-  std::vector<std::vector<std::uint32_t>> ranks_of_stage_;
-  std::vector<std::vector<PipelineOp>> order_;  // per stage
+  std::vector<Crew> crews_;                                                      // stage by stage
+  std::vector<std::size_t> crew_of_;                                             // per rank class
   // Per rank class, indexed by pass_index: the first and last task of a pass on its compute stream.
   std::vector<std::vector<TaskId>> first_task_, last_task_;
   std::vector<TaskId> reduced_;                        // per rank class: the last gradient reduction, if any
@@ -173,8 +191,15 @@ class StepBuilder {
   std::vector<std::vector<TaskId>> step_waits_;  // per rank class
   std::vector<TaskId> optimizer_;                // per rank class: its update on the GPU
   std::vector<TaskId> updated_;                  // per rank class: weights are back on the GPU, if they left
+  // Where a group spans crews, by communicator: its collectives, and how many of them each crew has joined.
+  struct Meetings {
+    std::vector<TaskId> tasks;
+    std::map<std::size_t, std::size_t> joined;
+  };
+  std::map<std::uint32_t, Meetings> meetings_;
 
-  // The stage in hand.
+  // The crew in hand.
+  std::size_t crew_ = 0;
   int stage_ = 0;
   std::span<const std::uint32_t> ranks_;
   Communicators::Isolation isolation_;

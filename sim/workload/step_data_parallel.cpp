@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/workload/optimizer_cost.h"
@@ -96,7 +97,27 @@ CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpo
   return cost;
 }
 
-// Issues one collective on every communicator of the stage; the task of each rank class comes back. `after` holds what
+// Members of a group join its collectives in the order in which they issue them: the n-th call of every crew is one
+// task, made by the crew that comes first.
+engine::TaskId StepBuilder::meet(std::uint32_t communicator, engine::CostId cost, const TaskInfo& info) {
+  if (case_.plan.shares.empty()) return add_task(cost, info);
+  Meetings& meetings = meetings_[communicator];
+  const std::size_t call = meetings.joined[crew_]++;
+  if (call == meetings.tasks.size()) meetings.tasks.push_back(add_task(cost, info));
+  return meetings.tasks[call];
+}
+
+void StepBuilder::check_that_all_met() const {
+  for (const auto& [communicator, meetings] : meetings_) {
+    for (std::uint32_t member : communicators_.all()[communicator].rank_classes) {
+      const auto joined = meetings.joined.find(crew_of_[member]);
+      if (joined != meetings.joined.end() && joined->second == meetings.tasks.size()) continue;
+      throw std::logic_error("members of a group issue different numbers of collectives");
+    }
+  }
+}
+
+// Issues one collective on every communicator of the crew; the task of each rank class comes back. `after` holds what
 // each rank class must have done before (nothing where invalid).
 StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective op, Bytes bytes, TaskKind kind,
                                                    const PerRank& after, bool on_compute_stream,
@@ -107,8 +128,8 @@ StepBuilder::PerRank StepBuilder::issue_collective(Purpose purpose, Collective o
     const CollectiveCost cost = data_parallel_cost(ranks_[r], purpose, op, bytes, kind);
     const auto communicator = communicators_.find(ranks_[r], purpose, cost.algorithm);
     if (!communicator) continue;
-    const TaskId task = add_task(
-        communication_cost(*communicator, op, cost, 1.0, !on_compute_stream),
+    const TaskId task = meet(
+        *communicator, communication_cost(*communicator, op, cost, 1.0, !on_compute_stream),
         {kind, on_compute_stream, *communicator, op_of.micro_batch, static_cast<std::int16_t>(op_of.chunk), -1, 0});
     const auto& members = communicators_.all()[*communicator].rank_classes;
     for (std::size_t other = 0; other < ranks_.size(); ++other) {
@@ -159,7 +180,7 @@ void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRan
 void StepBuilder::finish_reductions() {
   const Plan& plan = case_.plan;
   if (!has_data_traffic() || plan.overlap.grad_reduce || reduces_every_micro_batch(case_)) return;
-  const PipelineOp& last = order_[static_cast<std::size_t>(stage_)].back();
+  const PipelineOp& last = crews_[crew_].order.back();
   PerRank ends(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) ends[r] = last_task_[ranks_[r]][pass_index(last)];
   for (const GradientBucket& bucket : buckets_) {
@@ -222,7 +243,7 @@ void StepBuilder::finish_step() {
   }
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
     const auto stage = static_cast<std::size_t>(step_.stage[rank]);
-    std::vector<TaskId> waits = {last_task_[rank][pass_index(order_[stage].back())]};
+    std::vector<TaskId> waits = {last_task_[rank][pass_index(order_of(rank).back())]};
     if (reduced_[rank].valid()) waits.push_back(reduced_[rank]);
     const Composition work = at_speed(optimizer_work(case_of(rank), step_.layouts[stage]), speed_of(rank));
     const TaskId optimizer =
@@ -236,9 +257,8 @@ void StepBuilder::finish_step() {
   }
   // What the host does once a step (logging, data, schedulers) comes when the optimizer's call has returned.
   std::vector<TaskId> returned(compute_.size());
-  for (int stage = 0; stage < case_.plan.pp; ++stage) {
-    stage_ = stage;
-    ranks_ = ranks_of_stage_[static_cast<std::size_t>(stage)];
+  for (std::size_t crew = 0; crew < crews_.size(); ++crew) {
+    enter(crew);
     update_offloaded_state(norm);
     PerRank optimizers;
     for (std::uint32_t rank : ranks_) optimizers.push_back(updated_[rank].valid() ? updated_[rank] : optimizer_[rank]);

@@ -126,7 +126,7 @@ double StepBuilder::offloaded_activations(const PipelineOp& op, int block_index)
   const auto behind = blocks.begin() + block_index + 1;
   const bool more = std::any_of(behind, blocks.end(), [](const Block& b) { return b.kind == Block::Kind::layer; });
   if (last_chunk && !more) return 0;
-  return offloaded_activations_of_layer(case_, block.recomputed, block.layer).value;
+  return offloaded_activations_of_layer(case_of(ranks_.front()), block.recomputed, block.layer).value;
 }
 
 bool StepBuilder::offload_needs_blocks(const PipelineOp& op) const {
@@ -139,7 +139,7 @@ void StepBuilder::update_offloaded_state(TaskId norm) {
   PerRank start(ranks_.size()), gradients(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const std::uint32_t rank = ranks_[r];
-    start[r] = norm.valid() ? norm : last_task_[rank][pass_index(order_[static_cast<std::size_t>(stage_)].back())];
+    start[r] = norm.valid() ? norm : last_task_[rank][pass_index(order_of(rank).back())];
     gradients[r] = gradients_out_[rank];
     if (gradients[r].valid()) step_waits_[rank].push_back(gradients[r]);
   }

@@ -4,9 +4,9 @@
 
 namespace foretrain {
 
-Bytes StepBuilder::boundary_bytes() const {
+Bytes StepBuilder::boundary_bytes(std::uint32_t rank) const {
   const bool in_pieces = case_.plan.sequence_parallel || case_.software.pipeline_scatter_gather;
-  return {boundary_elements() * element_bytes(case_.train.precision) / (in_pieces ? case_.plan.tp : 1)};
+  return {boundary_elements(rank) * element_bytes(case_.train.precision) / (in_pieces ? case_.plan.tp : 1)};
 }
 
 // Sends what a pass made to the stage that needs it next, and lets that stage's pass wait for it. Without overlap the
@@ -33,7 +33,7 @@ void StepBuilder::send(std::uint32_t rank, const PipelineOp& op, const PipelineO
   if (!communicator) throw std::logic_error("a pipeline stage has no way to send");
   auto [known, inserted] = send_cost_.try_emplace(*communicator);
   if (inserted) {
-    const CollectiveCost cost = communicators_.cost_of(*communicator, Collective::send, boundary_bytes());
+    const CollectiveCost cost = communicators_.cost_of(*communicator, Collective::send, boundary_bytes(rank));
     known->second = communication_cost(*communicator, Collective::send, cost, 1.0, false);
   }
   const TaskId transfer = add_task(known->second, {TaskKind::pipeline_transfer, false, *communicator, op.micro_batch,
@@ -50,7 +50,7 @@ void StepBuilder::send(std::uint32_t rank, const PipelineOp& op, const PipelineO
 void StepBuilder::join_stages() {
   for (std::uint32_t rank = 0; rank < compute_.size(); ++rank) {
     const int stage = step_.stage[rank];
-    const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(stage)];
+    const std::vector<PipelineOp>& order = order_of(rank);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::size_t behind = i + (order[i].with_next ? 2 : 1);
       send(rank, order[i], behind < order.size() ? &order[behind] : nullptr);
@@ -88,8 +88,7 @@ void StepBuilder::reduce_between_stages(Purpose purpose, TaskKind kind) {
     const TaskId task = add_task(communication_cost(*communicator, Collective::all_reduce, cost, 1.0, false),
                                  {kind, false, *communicator, -1, -1, -1, 0});
     for (std::uint32_t member : communicators_.all()[*communicator].rank_classes) {
-      const std::vector<PipelineOp>& order = order_[static_cast<std::size_t>(step_.stage[member])];
-      step_.graph.add_dependency(last_task_[member][pass_index(order.back())], task);
+      step_.graph.add_dependency(last_task_[member][pass_index(order_of(member).back())], task);
       if (reduced_[member].valid()) step_.graph.add_dependency(reduced_[member], task);
       tied_[member].push_back(task);
     }

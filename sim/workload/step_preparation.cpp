@@ -79,7 +79,7 @@ const std::vector<StepBuilder::PreparedStep::Join>& StepBuilder::joins(const Lay
 LayerStep::GroupCollective StepBuilder::collective_of_all(const PassOfKind& pass, std::size_t step) const {
   std::optional<LayerStep::GroupCollective> shared;
   for (std::uint32_t rank : ranks_) {
-    LayerStep::GroupCollective own = *pass[static_cast<std::size_t>(gpu_[rank].kind)]->steps[step].collective;
+    LayerStep::GroupCollective own = *pass[kind_[rank]]->steps[step].collective;
     own.beside *= 1.0 / speed_of(rank);
     if (!shared) shared = own;
     shared->exposed = std::max(shared->exposed, own.exposed);
@@ -96,7 +96,7 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const PassOfKind& pass, TaskKind
     PreparedStep step;
     step.collective_kind = collective_kind;
     for (std::uint32_t rank : ranks_) {
-      const LayerStep& layer_step = pass[static_cast<std::size_t>(gpu_[rank].kind)]->steps.at(i);
+      const LayerStep& layer_step = pass[kind_[rank]]->steps.at(i);
       if (with_pieces_) step.kernels.push_back(layer_step.compute);
       Composition compute = composition_of(layer_step.compute.time() * (1.0 / speed_of(rank)));
       compute[Part::straggler] = Time::from_seconds(compute.total().seconds() * straggler_share_);
@@ -121,7 +121,7 @@ StepBuilder::PreparedBlock StepBuilder::prepare(const PassOfKind& pass, TaskKind
   }
   if (block.empty()) return block;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const BlockPass& own = *pass[static_cast<std::size_t>(gpu_[ranks_[r]].kind)];
+    const BlockPass& own = *pass[kind_[ranks_[r]]];
     const Time host = to_time(own.host);
     if (host > device[r]) block.front().compute[r][Part::launch] += host - device[r];
     block.front().compute[r][Part::launch] += to_time(own.stall);
@@ -147,7 +147,7 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(const Block& block, Pass
   const auto known = prepared_.find(key);
   if (known != prepared_.end()) return known->second;
   PassOfKind work;
-  for (const GpuKind& kind : kinds_) {
+  for (const RankKind& kind : kinds_) {
     switch (block.kind) {
       case Block::Kind::embedding:
         work.push_back(&kind.costs.embedding(pass));
@@ -166,7 +166,7 @@ const StepBuilder::PreparedBlock& StepBuilder::prepared(const Block& block, Pass
 // A boundary tensor that was sent in tp pieces is put together by an all-gather before the pass can start.
 const StepBuilder::PreparedBlock& StepBuilder::prepared_gather() {
   if (!prepared_gather_) {
-    const double bytes = boundary_elements() * element_bytes(case_.train.precision);
+    const double bytes = boundary_elements(ranks_.front()) * element_bytes(case_.train.precision);
     BlockPass gather;
     gather.steps.push_back(
         {{}, LayerStep::GroupCollective{Purpose::tensor, Collective::all_gather, {bytes}, 1.0, {0}}});

@@ -41,13 +41,13 @@ std::vector<Plan> all_plans(const PlanSpace& space) {
 }
 
 void judge(benchmark::State& state, const Case& subject) {
-  const PlanSpace space(subject);
   const Cluster cluster(subject.cluster, environment().link_rates);
+  const PlanSpace space(subject, cluster, environment().collectives);
   const std::vector<Plan> plans = all_plans(space);
   for (auto _ : state) {
     PlanBounds bounds(subject, cluster, environment().collectives);
     for (const Plan& plan : plans) {
-      benchmark::DoNotOptimize(bounds.memory(plan));
+      benchmark::DoNotOptimize(bounds.missing_memory(plan));
       benchmark::DoNotOptimize(bounds.step_time(plan));
     }
   }
@@ -58,12 +58,12 @@ void judge(benchmark::State& state, const Case& subject) {
 
 // Plans as a search meets them: those that fit, in the order of their bounds.
 void simulate(benchmark::State& state, const Case& subject) {
-  const PlanSpace space(subject);
   const Cluster cluster(subject.cluster, environment().link_rates);
+  const PlanSpace space(subject, cluster, environment().collectives);
   PlanBounds bounds(subject, cluster, environment().collectives);
   std::vector<std::pair<Time, Plan>> plans;
   for (const Plan& plan : all_plans(space)) {
-    if (bounds.memory(plan) <= subject.cluster.gpu.memory) plans.emplace_back(bounds.step_time(plan), plan);
+    if (bounds.missing_memory(plan) <= Bytes{}) plans.emplace_back(bounds.step_time(plan), plan);
   }
   std::sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   plans.resize(std::min<std::size_t>(plans.size(), 64));

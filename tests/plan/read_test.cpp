@@ -93,7 +93,7 @@ TEST_CASE("forms of recompute, order and micro_batch") {
   CHECK(redone("recompute: {modules: [mlp]}") == RedoneParts{.mlp_in = true, .activation = true, .mlp_out = true});
   CHECK(redone("recompute: {modules: [swiglu, layernorm]}") == RedoneParts{.norms = true, .activation = true});
   CHECK(redone("recompute: {saved: [qkv, attention, mlp]}") ==
-        RedoneParts{.norms = true, .attention_out = true, .mlp_in = true, .activation = true});
+        RedoneParts{.norms = true, .attention_out = true, .mlp_in = true, .activation = true, .experts = true});
   software.recompute_stops_early = true;
   CHECK(redone("recompute: {modules: [ffn]}") == RedoneParts{.mlp_in = true, .activation = true});
   CHECK_FALSE(redone("recompute: {saved: [qkv]}").mlp_out);

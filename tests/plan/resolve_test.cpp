@@ -412,7 +412,7 @@ TEST_CASE("a recipe of fp8 needs fp8, and modules a model that has them") {
   job.train.fp8 = {};
   CHECK(contains(job.refusal("recompute: {modules: [moe_act]}"), "experts (moe, moe_act)"));
   CHECK(contains(job.refusal("recompute: {modules: [shared_experts]}"), "shared experts (shared_experts)"));
-  CHECK(contains(job.refusal("recompute: {modules: [mla_up_proj]}"), "latent attention (mla_up_proj)"));
+  CHECK(contains(job.refusal("recompute: {modules: [mla_up_proj]}"), "latent attention (mla_up_proj, latent)"));
 }
 
 }  // namespace

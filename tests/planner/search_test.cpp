@@ -22,7 +22,8 @@ namespace {
 
 class Problems {
  public:
-  explicit Problems(std::uint32_t seed) : random_(seed) {}
+  enum class Gpus { alike, unlike };
+  Problems(std::uint32_t seed, Gpus gpus) : gpus_(gpus), random_(seed) {}
 
   Case next() {
     const int heads = pick({2, 4});
@@ -33,12 +34,17 @@ class Problems {
         "{}{}}}",
         arch, pick({3, 4, 8}), heads * pick({64, 128}), heads, pick({512, 1024}), pick({1024, 32000}),
         pick({"true", "false"}), experts);
-    const std::string cluster = pick(
-        {"{gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}",
-         "{gpu: a100-pcie-40gb, gpus: 4, gpus_per_node: 4, intra: pcie}",
-         "{gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 200, net: infiniband}",
-         "{gpu: h100-sxm5-80gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 100, net: roce}",
-         "{gpu: rtx-4090-24gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 10, net: ethernet}"});
+    const std::string cluster =
+        gpus_ == Gpus::unlike
+            ? unlike_cluster()
+            : pick<std::string>(
+                  {"{gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch}",
+                   "{gpu: a100-pcie-40gb, gpus: 4, gpus_per_node: 4, intra: pcie}",
+                   "{gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 4, intra: nvswitch, nics: 4, nic_gbps: 200, net: "
+                   "infiniband}",
+                   "{gpu: h100-sxm5-80gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 100, net: roce}",
+                   "{gpu: rtx-4090-24gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 10, net: "
+                   "ethernet}"});
     const std::string software = pick({"megatron-core", "megatron-lm\nsoftware_version: zero bubble", "megatron-lm",
                                        "deepspeed", "torch-fsdp", "torch-ddp"});
     Case c = case_of(fmt::format(
@@ -58,7 +64,34 @@ class Problems {
   T pick(std::initializer_list<T> values) {
     return values.begin()[random_() % values.size()];
   }
+  // Nodes of other GPUs, single slow ones, spread speeds, less memory.
+  std::string unlike_cluster() {
+    const std::string two_nodes = fmt::format(
+        "{{gpu: a100-sxm4-80gb, gpus: {}, gpus_per_node: {}, intra: nvswitch, nics: 2, nic_gbps: 200, net: infiniband",
+        pick({4, 8}), 2);
+    const std::string one_node = "{gpu: a100-sxm4-80gb, gpus: 4, gpus_per_node: 4, intra: nvswitch";
+    return pick<std::string>({two_nodes + ", overrides: [{gpu: h100-sxm5-80gb, node: 1}]}",
+                              two_nodes + ", overrides: [{gpu: a100-sxm4-40gb, node: 0}, {node: 1, factor: 0.6}]}",
+                              two_nodes + ", overrides: [{node: 1, index: 0, factor: 0.5}]}",
+                              one_node + ", overrides: [{gpu: a100-sxm4-40gb, node: 0, index: 1}, {node: 0, index: 3, "
+                                         "power_limit_w: 200}]}",
+                              one_node + ", jitter: {sigma: 0.2, seed: 5}}"});
+  }
+
+  Gpus gpus_;
   std::mt19937 random_;
+};
+
+// The space of a case and what judges it.
+struct Judged {
+  explicit Judged(const Case& c)
+      : simulated(as_simulated(c, environment())),
+        cluster(simulated.cluster, environment().link_rates),
+        space(simulated, cluster, environment().collectives) {}
+
+  Case simulated;
+  Cluster cluster;
+  PlanSpace space;
 };
 
 // The values that the plans of all spaces take, by the name of what is varied.
@@ -70,13 +103,14 @@ void note(Varied& varied, const PlanChoice& c) {
   add("schedule", c.schedule), add("order", c.stages_within_replicas), add("zero", c.zero);
   add("sharding group", c.shard_group), add("micro-batch", c.micro_batch);
   add("sequence parallelism", c.sequence_parallel), add("recompute", c.recompute), add("on host", c.on_host);
+  add("layers by speed", c.layers_by_speed), add("batch by speed", c.batch_by_speed);
 }
 
 bool same_plan(const Plan& a, const Plan& b) {
   const auto all = [](const Plan& p) {
     return std::tuple(p.tp, p.cp, p.pp, p.vpp, p.ep, p.dp, p.zero, p.shard_group, p.micro_batch, p.schedule, p.order,
                       p.sequence_parallel, p.recompute.mode, p.offload.optimizer, p.offload.params,
-                      p.offload.activations);
+                      p.offload.activations, p.shares, p.layers);
   };
   return all(a) == all(b);
 }
@@ -84,11 +118,10 @@ bool same_plan(const Plan& a, const Plan& b) {
 struct Simulated {
   PlanChoice choice;
   Time step_time;
-  Bytes needed;
+  Bytes needed, missing;
 };
 
-std::vector<Simulated> simulate_all(const Case& c) {
-  const PlanSpace space(c);
+std::vector<Simulated> simulate_all(const Case& c, const PlanSpace& space) {
   std::vector<Simulated> all;
   for (std::size_t family = 0; family < space.families(); ++family) {
     space.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
@@ -96,7 +129,8 @@ std::vector<Simulated> simulate_all(const Case& c) {
       chosen.plan = plan;
       chosen.micro_batch_auto = false;
       const CaseReport r = foretrain::testing::simulate_plainly(chosen);
-      all.push_back({choice, r.step_time, r.memory[r.fullest].needed});
+      const StagePeak& fullest = r.memory[r.fullest];
+      all.push_back({choice, r.step_time, fullest.needed, fullest.needed - fullest.capacity});
     });
   }
   return all;
@@ -104,44 +138,50 @@ std::vector<Simulated> simulate_all(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("bounds never exceed the simulation, and the search finds what simulating every plan finds") {
-  Problems problems(20240607);
+namespace {
+
+// Bounds never exceed the simulation, and the search finds what simulating every plan finds. Gives back what the plans
+// of all problems varied.
+Varied check_searches(Problems problems, int count) {
   std::size_t plans = 0, pruned = 0;
   Varied varied;
   double tightest_sum = 0;
-  for (int problem = 0; problem < 40; ++problem) {
+  for (int problem = 0; problem < count; ++problem) {
     Case c = problems.next();
     CAPTURE(problem);
     CAPTURE(c.software.name);
-    std::vector<Simulated> all = simulate_all(c);
+    const Judged judged(c);
+    const PlanSpace& space = judged.space;
+    std::vector<Simulated> all = simulate_all(c, space);
     REQUIRE(!all.empty());
     REQUIRE(all.size() <= 5000);
     const std::size_t legal = all.size();
     plans += legal;
 
-    const Case simulated = as_simulated(c, environment());
-    const Cluster cluster(simulated.cluster, environment().link_rates);
-    const PlanSpace space(c);
-    PlanBounds bounds(simulated, cluster, environment().collectives);
+    PlanBounds bounds(judged.simulated, judged.cluster, environment().collectives);
     for (const Simulated& s : all) {
       note(varied, s.choice);
       const Plan plan = *space.plan_of(s.choice);
       const Time bound = bounds.step_time(plan);
-      const bool holds = bound <= s.step_time && bounds.memory(plan).value <= s.needed.value + 1;
+      const Bytes missing = bounds.missing_memory(plan);
+      const bool holds = bound <= s.step_time && missing.value <= s.missing.value + 1;
       tightest_sum += bound.seconds() / s.step_time.seconds();
       if (holds) continue;
       FAIL_CHECK(fmt::format(
           "tp {} cp {} pp {} vpp {} {} zero {} shard {} mb {} sp {} recompute {} on host {}: bound {} of {} s, "
-          "memory {} of {}",
+          "layers by speed {} batch by speed {}, missing {} of {}",
           plan.tp, plan.cp, plan.pp, plan.vpp, to_string(plan.schedule), plan.zero, plan.shard_group, plan.micro_batch,
           plan.sequence_parallel, static_cast<int>(plan.recompute.mode), static_cast<int>(s.choice.on_host),
-          bound.seconds(), s.step_time.seconds(), bounds.memory(plan).value, s.needed.value));
+          bound.seconds(), s.step_time.seconds(), s.choice.layers_by_speed, s.choice.batch_by_speed, missing.value,
+          s.missing.value));
     }
 
     // Half of the plans do not fit.
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.needed < b.needed; });
-    c.cluster.gpu.memory = all[all.size() / 2].needed;
-    std::erase_if(all, [&c](const Simulated& s) { return s.needed > c.cluster.gpu.memory; });
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.missing < b.missing; });
+    const Bytes less = all[all.size() / 2].missing + Bytes{1};  // beyond rounding
+    c.cluster.gpu.memory += less;
+    for (Gpu& gpu : c.cluster.other_gpus) gpu.memory += less;
+    std::erase_if(all, [less](const Simulated& s) { return s.missing > less; });
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
     });
@@ -178,9 +218,24 @@ TEST_CASE("bounds never exceed the simulation, and the search finds what simulat
   MESSAGE(plans << " plans, " << pruned << " pruned by time, bounds at " << tightest_sum / static_cast<double>(plans)
                 << " of the simulation on average");
   CHECK(pruned > 0);
-  for (const auto& [name, values] : varied) CHECK_MESSAGE(values.size() > 1, name << " is never varied");
+  return varied;
+}
+
+}  // namespace
+
+TEST_CASE("bounds never exceed the simulation, and the search finds what simulating every plan finds") {
+  Varied varied = check_searches({20240607, Problems::Gpus::alike}, 40);
+  for (const auto& [name, values] : varied) {
+    const bool of_unlike_gpus = name.ends_with("by speed");
+    CHECK_MESSAGE((values.size() > 1) != of_unlike_gpus, name);
+  }
   CHECK(varied["schedule"].size() == 5);  // of those that are searched
   CHECK(varied["on host"].size() == 3);
+}
+
+TEST_CASE("the same on unlike GPUs, where plans split layers and batch by speed too") {
+  Varied varied = check_searches({20250303, Problems::Gpus::unlike}, 24);
+  for (const auto& [name, values] : varied) CHECK_MESSAGE(values.size() > 1, name << " is never varied");
 }
 
 TEST_CASE("only plans that the framework offers are looked at, unless they are fixed") {
@@ -191,7 +246,8 @@ TEST_CASE("only plans that the framework offers are looked at, unless they are f
         "infiniband}\ntrain: {seq_len: 512, global_batch: 32, precision: fp16, attention: standard}\nsoftware: " +
         software);
     c.open_plan = fixed;
-    const PlanSpace space(c);
+    const Judged judged(c);
+    const PlanSpace& space = judged.space;
     Varied varied;
     for (std::size_t family = 0; family < space.families(); ++family) {
       space.for_each(family, [&](const PlanChoice& choice, const Plan&) { note(varied, choice); });
@@ -254,7 +310,7 @@ TEST_CASE("plans leave some memory free, unless none can or a limit is given") {
     const CaseReport& report = found->best.front().report;
     return std::pair(report.memory[report.fullest].needed, found->memory_share);
   };
-  std::vector<Simulated> all = simulate_all(c);
+  const std::vector<Simulated> all = simulate_all(c, Judged(c).space);
   const Bytes fastest = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
                           return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
                         })->needed;
@@ -287,13 +343,25 @@ TEST_CASE("what is fixed of a plan stays, and an illegal fix is reported") {
   CHECK(diagnostics.has_errors());
 }
 
-TEST_CASE("plans are looked for on like GPUs only") {
+TEST_CASE("on unlike GPUs the best plan splits the work by speed") {
   Case c = case_of(
-      "model: gpt2\nsoftware: torch-ddp\ntrain: {seq_len: 256, global_batch: 8}\n"
-      "cluster: {gpu: a100-sxm4-80gb, gpus: 4, overrides: [{node: 0, index: 1, factor: 0.9}]}");
+      "model: llama-2-7b\nsoftware: megatron-core\ntrain: {seq_len: 4096, global_batch: 64, precision: bf16}\n"
+      "cluster: {gpu: a100-sxm4-80gb, gpus: 16, gpus_per_node: 8, intra: nvswitch, nics: 8, nic_gbps: 200, net: "
+      "infiniband, overrides: [{gpu: h100-sxm5-80gb, node: 1}]}");
   c.open_plan = PlanRequest{};
-  Diagnostics diagnostics;
-  CHECK(!find_plans(c, environment(), {}, diagnostics).has_value());
-  REQUIRE(diagnostics.error_count() == 1);
-  CHECK(diagnostics.all().front().message.english().find("write its plan") != std::string::npos);
+  c.open_plan->tp = 8;
+  c.open_plan->recompute = Recompute{};
+  const auto best = [&](const PlanRequest& fixed) {
+    c.open_plan = fixed;
+    Diagnostics diagnostics;
+    const auto found = find_plans(c, environment(), {.top = 1}, diagnostics);
+    REQUIRE(found);
+    return found->best.front().report;
+  };
+  const CaseReport any = best(*c.open_plan);
+  CHECK((!any.subject.plan.shares.empty() || !any.subject.plan.layers.empty()));
+  PlanRequest even = *c.open_plan;
+  even.pp = 1;
+  even.micro_batches_of_rank = PlanRequest::PerRank{{32, 32}, {}};
+  CHECK(any.step_time < best(even).step_time);
 }
