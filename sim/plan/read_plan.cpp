@@ -81,7 +81,7 @@ void read_micro_batches(MapReader& plan, PlanRequest& request, Diagnostics& diag
     request.micro_batch = plan.integer("micro_batch", kShare);
   }
   request.micro_batches_auto = says_auto(count);
-  if (count == nullptr || count->is_null() || request.micro_batches_auto) return;
+  if (present(count) == nullptr || request.micro_batches_auto) return;
   if (count->is_scalar()) {
     if (const auto number = plan.integer("micro_batches", kShare)) request.micro_batches_of_rank = {{*number}, {}};
   } else {
