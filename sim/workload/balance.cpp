@@ -15,7 +15,7 @@ namespace {
 
 double seconds_of(const KernelTime& time) { return (time.matmul + time.memory + time.latency).value; }
 
-using KindAndSpeed = std::pair<int, double>;  // its kind and speed
+using GpuSpeed = std::pair<int, double>;  // its kind and speed
 
 // What blocks take for one micro-batch on the GPUs of the job.
 class Paces {
@@ -24,14 +24,14 @@ class Paces {
       : subject_(subject), cluster_(cluster), constants_(constants) {
     const Plan& plan = subject.plan;
     // Of every data-parallel rank, where its GPUs are unlike the rest.
-    std::vector<std::vector<std::pair<int, KindAndSpeed>>> odd(static_cast<std::size_t>(plan.dp));
+    std::vector<std::vector<std::pair<int, GpuSpeed>>> odd(static_cast<std::size_t>(plan.dp));
     for (const ClusterDescription::OddGpu& gpu : subject.cluster.odd_gpus) {
       if (gpu.number >= plan.gpus()) continue;
       const RankCoordinates at = coordinates(plan, gpu.number);
       odd[static_cast<std::size_t>(at.dp)].push_back(
           {(at.pp * plan.cp + at.cp) * plan.tp + at.tp, {gpu.kind, gpu.speed}});
     }
-    std::map<std::vector<std::pair<int, KindAndSpeed>>, std::size_t> known;
+    std::map<std::vector<std::pair<int, GpuSpeed>>, std::size_t> known;
     for (auto& gpus : odd) {
       std::sort(gpus.begin(), gpus.end());
       const auto [kind, is_new] = known.try_emplace(std::move(gpus), kinds_.size());
@@ -52,7 +52,7 @@ class Paces {
     const auto [known, is_new] = seconds_.try_emplace(key);
     if (is_new) {
       const Place& place = place_of(stage, kind);
-      for (const KindAndSpeed& gpu : place.gpus) {
+      for (const GpuSpeed& gpu : place.gpus) {
         const LayerCosts& costs = costs_of(gpu.first, micro_batch);
         double here = 0;
         for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -67,11 +67,11 @@ class Paces {
  private:
   // Where a stage of a data-parallel rank lies: its unlike GPUs and its groups.
   struct Place {
-    std::set<KindAndSpeed> gpus;
+    std::set<GpuSpeed> gpus;
     GroupShape tensor, context;
   };
 
-  KindAndSpeed gpu_at(int rank) const {
+  GpuSpeed gpu_at(int rank) const {
     const ClusterDescription::OddGpu gpu = subject_.cluster.oddity_of(rank);
     return {gpu.kind, gpu.speed};
   }
