@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/config/catalogue.h"
+#include "sim/scenario/software_default.h"
 
 namespace foretrain {
 namespace {
@@ -61,8 +62,16 @@ Node document_of(const LadderQuestion& q, const TrainingRow& row, Diagnostics& d
   Node::Map& base = document.map().front().value.map();
   // Names of the user's stay text whatever they look like.
   base.push_back({"model", {}, Node{{}, q.model, true}});
-  base.push_back({"software", {}, Node{{}, q.software, true}});
+  if (!q.software.empty()) base.push_back({"software", {}, Node{{}, q.software, true}});
   return document;
+}
+
+// One for all training rows, so that they compare.
+std::string assumed_software(const LadderQuestion& q, const DataFolder& data, Diagnostics& diagnostics) {
+  SoftwareNeeds needs;
+  for (const TrainingRow& row : training_rows(q)) needs.add(*document_of(q, row, diagnostics).find("base"));
+  const auto defaults = SoftwareDefaults::load(data, diagnostics);
+  return defaults ? defaults->choose(needs).name : "";
 }
 
 struct Card {
@@ -132,16 +141,19 @@ std::optional<Ladder> memory_ladder(const LadderQuestion& question, const Enviro
       read_model(Node{{}, question.model, true}, environment.data.path + "/configs/models", diagnostics);
   const std::vector<Card> cards = cards_of(environment.data, diagnostics);
   if (!model || diagnostics.has_errors()) return std::nullopt;
+  LadderQuestion& asked = ladder.question;
+  if (asked.software.empty()) asked.software = assumed_software(asked, environment.data, diagnostics);
+  if (diagnostics.has_errors()) return std::nullopt;
   // A profile that is not there is a fault of the question, not of every row.
-  if (!load_software(environment.data.path + "/configs/software", question.software, {}, diagnostics)) {
+  if (!load_software(environment.data.path + "/configs/software", asked.software, {}, diagnostics)) {
     return std::nullopt;
   }
   ladder.model = *model;
   ladder.rows = {serving_row(ladder, message("16-bit"), nullptr), serving_row(ladder, message("int8"), "int8"),
                  serving_row(ladder, message("int4"), "gptq")};
-  for (const TrainingRow& how : training_rows(question)) {
+  for (const TrainingRow& how : training_rows(asked)) {
     Diagnostics said;
-    const std::optional<Scenario> scenario = read_scenario(document_of(question, how, said), environment.data, said);
+    const std::optional<Scenario> scenario = read_scenario(document_of(asked, how, said), environment.data, said);
     ladder.rows.push_back(scenario ? training_row(how, scenario->cases.front(), environment) : refused_row(how, said));
   }
   for (LadderRow& row : ladder.rows) {

@@ -12,8 +12,8 @@ namespace foretrain {
 
 // What a ladder is made for: one model, from serving it to training all of it.
 struct LadderQuestion {
-  std::string model;  // as a scenario names it
-  std::string software = "hf-deepspeed";
+  std::string model;     // as a scenario names it
+  std::string software = {};  // empty: the one that the training rows together call for
   std::int64_t streams = 1, context = 4096;
   double cache_bytes = 2;
   std::int64_t seq_len = 2048, micro_batch = 1;
@@ -33,7 +33,7 @@ struct LadderRow {
 };
 
 struct Ladder {
-  LadderQuestion question;
+  LadderQuestion question;  // with the software that was taken
   Model model = {};
   std::vector<LadderRow> rows = {};
 };

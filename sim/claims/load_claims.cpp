@@ -36,6 +36,7 @@ std::vector<ClaimCase> read_cases(const Node* base, const Node& cases, CaseReade
   std::vector<ClaimCase> result;
   const std::optional<Document> document = read_document(root, diagnostics);
   if (!document) return result;
+  reader.compare_by(needs_of_cases(*document));
   for_each_case(*document, diagnostics, [&](const Node& node, const std::string& name) {
     Diagnostics said;
     result.push_back({name, reader.read(node, name, said), {}});

@@ -56,7 +56,8 @@ Command memory_command(CLI::App& program, const CommonOptions& common) {
   parser.add_option("--cards", q.cards, words("GPUs that ZeRO shards over"))
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  parser.add_option("--software", q.software, words("framework profile of the training rows"))->capture_default_str();
+  parser.add_option("--software", q.software,
+                    words("framework profile of the training rows (default: by what they ask for)"));
   add_output_options(parser, *options, false);
   add_data_option(parser, *options);
   add_examples(parser, words,

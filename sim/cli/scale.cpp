@@ -97,7 +97,7 @@ int scale_cases(const ScaleCommandOptions& options) {
     if (by_nodes) {
       for (int& size : how.gpus) size *= c.cluster.gpus_per_node;
     }
-    curves.push_back({c.name, scale(c, environment, how)});
+    curves.push_back({c, scale(c, environment, how)});
   }
   return deliver(
       options, [&] { return report::scale_table(scenario.title, curves, options.weak, standard_output(options)); },

@@ -16,13 +16,14 @@ Message said(const report::ScaledCase& curve) {
   for (const ScalePoint& point : curve.points) {
     if (point.report) known.push_back(&point);
   }
-  if (known.empty()) return message("{}: no plan is possible on any of these sizes", curve.name);
+  if (known.empty()) return message("{}: no plan is possible on any of these sizes", curve.subject.name);
   const ScalePoint &first = *known.front(), &last = *known.back();
   const std::string gpus = report::grouped(last.gpus);
   if (known.size() == 1) {
-    return message("{}: {} GPUs do {} tokens/s", curve.name, gpus, report::grouped(last.report->tokens_per_second));
+    return message("{}: {} GPUs do {} tokens/s", curve.subject.name, gpus,
+                   report::grouped(last.report->tokens_per_second));
   }
-  const Message gain = message("{}: {} GPUs are {} x as fast as {}, {} of perfect scaling", curve.name, gpus,
+  const Message gain = message("{}: {} GPUs are {} x as fast as {}, {} of perfect scaling", curve.subject.name, gpus,
                                report::significant(last.report->tokens_per_second / first.report->tokens_per_second, 3),
                                report::grouped(first.gpus), report::percent(last.efficiency));
   if (!last.bent_by) return gain;

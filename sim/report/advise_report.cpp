@@ -7,6 +7,7 @@
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/json_support.h"
+#include "sim/report/understood_text.h"
 
 namespace foretrain::report {
 namespace {
@@ -165,7 +166,9 @@ std::string advice_table(const std::string& title, std::span<const Advice> cases
             "\n\n";
     text += sizes_table(a, terminal) + free_table(a, terminal) + hardware_step(a, terminal);
   }
-  return text;
+  std::vector<const Case*> subjects;
+  for (const Advice& a : cases) subjects.push_back(&a.subject);
+  return text + as_understood(subjects, Plans::looked_for, terminal);
 }
 
 std::string advice_json(const std::string& title, std::span<const Advice> cases) {

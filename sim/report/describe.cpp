@@ -255,7 +255,7 @@ std::vector<Described> describe(const Case& c) {
   return {{message("model"), describe_model(c.model)},
           {message("machine"), describe_machine(c.cluster)},
           {message("training"), describe_training(c.train)},
-          {message("plan"), describe_plan(c)},
+          {message("plan"), describe_plan(c), true},
           {message("software"), c.software.name}};
 }
 

@@ -11,6 +11,7 @@ namespace foretrain::report {
 // A case as it was understood, in the words of a scenario: model, machine, training, plan and software.
 struct Described {
   Message what, description;
+  bool is_plan = false;
 };
 std::vector<Described> describe(const Case& subject);
 

@@ -9,6 +9,7 @@
 #include "sim/report/figures.h"
 #include "sim/report/json_support.h"
 #include "sim/report/run_report.h"
+#include "sim/report/understood_text.h"
 
 namespace foretrain::report {
 namespace {
@@ -166,7 +167,9 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
               "\n";
     }
   }
-  return text;
+  std::vector<const Case*> subjects;
+  for (const PlanAnswer& answer : answers) subjects.push_back(&answer.subject);
+  return text + as_understood(subjects, Plans::looked_for, terminal);
 }
 
 }  // namespace foretrain::report

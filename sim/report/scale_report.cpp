@@ -5,6 +5,7 @@
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/json_support.h"
+#include "sim/report/understood_text.h"
 
 namespace foretrain::report {
 
@@ -21,7 +22,7 @@ std::string scale_json(const std::string& title, std::span<const ScaledCase> cas
                         {"why_not", or_null(point.why_not.english())},
                         {"report", known ? case_json(*point.report) : Json(nullptr)}});
     }
-    json["cases"].push_back({{"name", c.name}, {"points", std::move(points)}});
+    json["cases"].push_back({{"name", c.subject.name}, {"points", std::move(points)}});
   }
   return dumped(json);
 }
@@ -32,7 +33,7 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
   std::string text = title.empty() ? "" : styled(printable(title), Style::bold, terminal) + "\n";
   for (const ScaledCase& c : cases) {
     const Message batch = weak ? message("the batch grows with the GPUs") : message("the same batch on all sizes");
-    text += "\n" + words("{}: {}", styled(printable(c.name), Style::bold, terminal), batch) + "\n";
+    text += "\n" + words("{}: {}", styled(printable(c.subject.name), Style::bold, terminal), batch) + "\n";
     TextTable table({words("GPUs"), words("batch"), words("step time"), words("tokens/s"), words("per GPU"),
                      words("MFU"), words("fits"), words("efficiency"), words("bent by")});
     table.align_left(8);
@@ -58,7 +59,9 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
     }
     text += table.text(terminal) + notes;
   }
-  return text;
+  std::vector<const Case*> subjects;
+  for (const ScaledCase& c : cases) subjects.push_back(&c.subject);
+  return text + as_understood(subjects, Plans::looked_for, terminal);
 }
 
 }  // namespace foretrain::report

@@ -10,11 +10,11 @@
 namespace foretrain::report {
 
 struct ScaledCase {
-  std::string name;
+  Case subject;
   std::vector<ScalePoint> points;
 };
 
-// Scaling curves for people, one table a case.
+// Scaling curves for people, one table a case, and how the cases were understood.
 std::string scale_table(const std::string& title, std::span<const ScaledCase> cases, bool weak,
                         const Terminal& terminal);
 // And for programs: every point as `run` reports a case.

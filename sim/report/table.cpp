@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include "sim/report/by_case.h"
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
+#include "sim/report/understood_text.h"
 
 namespace foretrain::report {
 namespace {
@@ -276,54 +276,16 @@ std::string certainty(const RunReport& report, const Terminal& terminal) {
   return styled(words("how sure: nine in ten such runs are in the range"), Style::faint, terminal) + "\n" + text;
 }
 
-// What all cases share is said once.
-std::string understood(const RunReport& report, const Terminal& terminal) {
-  const Words& words = terminal.words;
-  std::vector<std::vector<std::string>> all;  // of each case, each part of its description
-  for (const CaseReport& r : report.cases) {
-    all.emplace_back();
-    for (const Described& part : describe(r.subject)) all.back().push_back(words(part.description));
-  }
-  if (all.empty()) return "";
-  const auto shared = [&](std::size_t part) {
-    return std::all_of(all.begin(), all.end(), [&](const auto& texts) { return texts[part] == all[0][part]; });
-  };
-  std::string text = styled(words("as understood"), Style::faint, terminal) + "\n";
-  const std::vector<Described> parts = describe(report.cases.front().subject);
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    if (!shared(part)) continue;
-    text += wrapped("  " + words("{}: {}", parts[part].what, all[0][part]), terminal.width, 4) + "\n";
-  }
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    std::string own;
-    for (std::size_t part = 0; part < all[c].size(); ++part) {
-      if (!shared(part)) own += (own.empty() ? "" : words("; ")) + all[c][part];
-    }
-    if (!own.empty()) text += wrapped("  " + words("{}: {}", report.cases[c].name, own), terminal.width, 4) + "\n";
-  }
-  return text;
+std::vector<const Case*> subjects_of(const RunReport& report) {
+  std::vector<const Case*> subjects;
+  for (const CaseReport& r : report.cases) subjects.push_back(&r.subject);
+  return subjects;
 }
 
-// Sentences that several cases share are printed once, with the cases they are about unless that is all of them.
-std::string sentences(const RunReport& report, const Message& title, const Terminal& terminal,
-                      const std::function<std::vector<Message>(const CaseReport&)>& of) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> said;
-  std::map<std::string, std::size_t> index;
-  for (const CaseReport& r : report.cases) {
-    for (const Message& said_of : of(r)) {
-      const std::string sentence = terminal.words(said_of);
-      const auto [at, is_new] = index.emplace(sentence, said.size());
-      if (is_new) said.push_back({sentence, {}});
-      std::vector<std::string>& names = said[at->second].second;
-      if (names.empty() || names.back() != r.name) names.push_back(r.name);
-    }
-  }
-  std::string text;
-  for (const auto& [sentence, names] : said) {
-    const std::string about = names.size() == report.cases.size() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
-    text += wrapped("  " + sentence + about, terminal.width, 4) + "\n";
-  }
-  return text.empty() ? "" : styled(terminal.words(title), Style::faint, terminal) + "\n" + text;
+std::vector<Said> warnings_of(const RunReport& report) {
+  std::vector<Said> warnings;
+  for (const CaseReport& r : report.cases) warnings.push_back({r.name, r.warnings});
+  return warnings;
 }
 
 std::string findings(const Verdict& verdict, const Terminal& terminal) {
@@ -350,9 +312,9 @@ std::string run_table(const RunReport& report, const Terminal& terminal) {
       memory_held(report, terminal),
       host_memory_held(report, terminal),
       gains(report, terminal),
-      understood(report, terminal),
-      sentences(report, message("assumed"), terminal, [](const CaseReport& r) { return r.subject.assumptions; }),
-      sentences(report, message("warnings"), terminal, [](const CaseReport& r) { return r.warnings; })};
+      understood(subjects_of(report), Plans::shown, terminal),
+      assumed(subjects_of(report), terminal),
+      sentences(message("warnings"), warnings_of(report), terminal)};
   std::string text;
   for (const std::string& section : sections) {
     if (!section.empty()) text += (text.empty() ? "" : "\n") + section;

@@ -15,8 +15,6 @@ namespace {
 using config::MapReader;
 using config::Node;
 
-constexpr const char* kDefaultSoftware = "megatron-core";
-
 // The text of a description without its positions.
 void append_text(const Node& node, std::string& text) {
   if (node.is_scalar()) {
@@ -183,6 +181,17 @@ Node CaseReader::cluster_of(const Node& written, bool network_is_guessed, Diagno
                {written.position, Node::Map{{"net", network->position, Node{network->position, machine->network}}}});
 }
 
+Node CaseReader::assumed_software(const Node& node, Diagnostics& diagnostics) {
+  if (!software_defaults_) software_defaults_ = SoftwareDefaults::load(data_, diagnostics);
+  if (!software_defaults_) return {node.position, std::string()};
+  SoftwareNeeds own;
+  own.add(node);
+  const auto [name, because] = software_defaults_->choose(compared_ ? *compared_ : own);
+  diagnostics.note(node.position, because.empty() ? message("software is taken as {}", name)
+                                                  : message("software is taken as {}, for {}", name, because));
+  return {node.position, name};
+}
+
 std::optional<Case> CaseReader::read(const Node& node, const std::string& name, Diagnostics& diagnostics) {
   const int errors_before = diagnostics.error_count();
   MapReader reader(node, diagnostics, "case");
@@ -218,12 +227,8 @@ std::optional<Case> CaseReader::read(const Node& node, const std::string& name, 
         cluster_of(cluster_node, names(guessed, "cluster.net"), diagnostics),
         [&](const Node& n, Diagnostics& d) { return read_cluster(n, data_, d); }, diagnostics);
   }
-  const Node assumed_software{node.position, std::string(kDefaultSoftware)};
-  if (software_node.is_null()) {
-    diagnostics.note(node.position, message("software is taken as {}", kDefaultSoftware));
-  }
+  const Node named_software = software_node.is_null() ? assumed_software(node, diagnostics) : software_node;
   // A profile depends on the version that the case names; both make up what is looked up once.
-  const Node& named_software = software_node.is_null() ? assumed_software : software_node;
   const Node software_and_version{named_software.position,
                                   Node::Sequence{named_software, Node{named_software.position, software_version}}};
   const std::optional<Software> software = software_(

@@ -7,6 +7,7 @@
 
 #include "sim/config/catalogue.h"
 #include "sim/scenario/scenario.h"
+#include "sim/scenario/software_default.h"
 
 namespace foretrain {
 
@@ -34,6 +35,10 @@ class CaseReader {
   explicit CaseReader(DataFolder data, OpenPlans open_plans = OpenPlans::refused)
       : data_(std::move(data)), open_plans_(open_plans) {}
 
+  // Cases that are read next are compared with each other: of those that name no software each gets the one that
+  // `needs` of all of them call for. Without it every case is judged by itself.
+  void compare_by(SoftwareNeeds needs) { compared_ = needs; }
+
   // A case map with the base merged in. Everything wrong, refused, odd or assumed is reported; nullopt if anything is
   // wrong or refused. Keys of measured runs are known here but left aside, except that what a run lists as guessed
   // gives way to what the catalogues know: the network of the machine it ran on, the framework's choice of adapted
@@ -43,9 +48,14 @@ class CaseReader {
  private:
   config::Node cluster_of(const config::Node& written, bool network_is_guessed, Diagnostics& diagnostics);
 
+  // The name of the one that is taken, which is said; empty after reporting why there is none.
+  config::Node assumed_software(const config::Node& node, Diagnostics& diagnostics);
+
   DataFolder data_;
   OpenPlans open_plans_;
-  std::optional<config::Catalogue> nodes_;  // once a run guesses its network
+  std::optional<SoftwareNeeds> compared_;
+  std::optional<SoftwareDefaults> software_defaults_;  // once a case names no software
+  std::optional<config::Catalogue> nodes_;             // once a run guesses its network
   ReadOnce<Model> models_;
   ReadOnce<ClusterDescription> clusters_;
   ReadOnce<Software> software_;

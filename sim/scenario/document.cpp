@@ -113,4 +113,11 @@ void for_each_case(const Document& document, Diagnostics& diagnostics,
   }
 }
 
+SoftwareNeeds needs_of_cases(const Document& document) {
+  SoftwareNeeds needs;
+  Diagnostics said_later;  // when the cases are read
+  for_each_case(document, said_later, [&](const Node& node, const std::string&) { needs.add(node); });
+  return needs;
+}
+
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 
 #include "sim/config/tree.h"
 #include "sim/scenario/scenario.h"
+#include "sim/scenario/software_default.h"
 
 namespace foretrain {
 
@@ -24,5 +25,8 @@ std::optional<Document> read_document(const config::Node& root, Diagnostics& dia
 // unique. One merged case is alive at a time: a file of many cases and a large base takes no more memory than its text.
 void for_each_case(const Document& document, Diagnostics& diagnostics,
                    const std::function<void(const config::Node&, const std::string&)>& visit);
+
+// What all of its cases together ask of a framework.
+SoftwareNeeds needs_of_cases(const Document& document);
 
 }  // namespace foretrain

@@ -73,6 +73,7 @@ std::optional<Scenario> read_scenario(const Node& root, const DataFolder& data, 
   scenario.title = document->title;
   scenario.ask = document->ask;
   CaseReader reader(data, open_plans);
+  reader.compare_by(needs_of_cases(*document));
   for_each_case(*document, diagnostics, [&](const Node& node, const std::string& name) {
     Diagnostics said;
     if (std::optional<Case> read = read_case(reader, node, name, said)) scenario.cases.push_back(std::move(*read));

@@ -114,8 +114,7 @@ TEST_CASE("pages of plans, scaling curves, machines to rent and lessons hold the
   CHECK(contains(found, "the fastest of"));
   CHECK(contains(plan_view["sentences"]["zh"][found].get<std::string>(), "最快"));
 
-  const std::vector<report::ScaledCase> curves = {
-      {"curve", scale(open, environment(), {{2, 3, 4}, false, {.top = 1}})}};
+  const std::vector<report::ScaledCase> curves = {{open, scale(open, environment(), {{2, 3, 4}, false, {.top = 1}})}};
   const auto [scaled, scale_view] = answer_and_view(scale_page("S", curves, false, environment(), page, {"", ""}));
   CHECK(scaled == json::parse(report::scale_json("S", curves, false)));
   REQUIRE(scale_view["cases"].size() == 3);  // one a size, also where no plan is possible
