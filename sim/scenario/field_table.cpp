@@ -121,6 +121,8 @@ std::vector<Field> model_fields() {
       boolean("model.qk_norm", "a norm of every head's queries and keys", "false"),
       integer("model.experts", {0, 10'000}, "experts of a layer", "0: a dense model"),
       integer("model.top_k", {1, 10'000}, "experts that a token visits; needed with experts"),
+      integer("model.expert_groups", {1, 10'000}, "groups that the experts lie in", "1"),
+      integer("model.top_k_groups", {1, 10'000}, "groups that a token visits at most", "all of them"),
       integer("model.expert_ffn", kWidth, "width of one expert; needed with experts"),
       integer("model.shared_expert_ffn", {0, kWidth.max}, "width of all shared experts together", "0"),
       integer("model.moe_every", kLayers, "every so-many-th layer has experts, the last of each group", "1"),
