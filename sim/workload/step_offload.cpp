@@ -208,6 +208,17 @@ void StepBuilder::page_states(const PerRank& start) {
 }
 
 // The GPU updates state that comes from the host and returns there, block by block through two buffers.
+// fp8 copies in host memory are made of the masters there, which cross to the GPU once more before the next step's
+// first passes (llm.q, src/models/llama_weights.cpp: gather_block quantises what has a new version).
+void StepBuilder::quantise_masters(double parameters, const PerRank& written) {
+  if (case_.plan.offload.params == Place::gpu || !has_fp8_copies(case_)) return;
+  const PipelineOp op{Pass::backward, -1, -1};
+  const double masters = parameters * element_bytes(case_.train.precision);
+  const PerRank read = issue_host(Purpose::from_host, masters, {&written}, op);
+  const PerRank stored = issue_host(Purpose::to_host, parameters * case_.software.fp8_weight_copy_bytes, {&read}, op);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(stored[r]);
+}
+
 void StepBuilder::update_streamed(const PerRank& start) {
   const Offload& offload = case_.plan.offload;
   const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
@@ -243,5 +254,6 @@ void StepBuilder::update_streamed(const PerRank& start) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(last[r]);
   }
 }
+  quantise_masters(amount * pieces, last);
 
 }  // namespace foretrain
