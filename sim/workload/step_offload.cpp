@@ -108,10 +108,11 @@ StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const Per
   return issue_host(Purpose::from_host, bytes, {&ready}, op, on_compute_stream);
 }
 
-// A step's first gather of a block leaves the group's second copy of it on the host.
+// A step's first gather of a block leaves the group's second copy of it on the host, or every one does.
 void StepBuilder::store_second_copy(const Block& block, const PerRank& gathered, bool on_compute_stream,
                                     const PipelineOp& op) {
-  if (!second_copy_on_host(case_) || !is_first_forward(op)) return;
+  if (!second_copy_on_host(case_)) return;
+  if (!is_first_forward(op) && !case_.software.zeropp_rewrites_second_copy) return;
   issue_host(Purpose::to_host, second_copy_bytes(case_, block), {&gathered}, op, on_compute_stream);
 }
 
@@ -207,7 +208,6 @@ void StepBuilder::page_states(const PerRank& start) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(gone[r]);
 }
 
-// The GPU updates state that comes from the host and returns there, block by block through two buffers.
 // fp8 copies in host memory are made of the masters there, which cross to the GPU once more before the next step's
 // first passes (llm.q, src/models/llama_weights.cpp: gather_block quantises what has a new version).
 void StepBuilder::quantise_masters(double parameters, const PerRank& written) {
@@ -219,6 +219,7 @@ void StepBuilder::quantise_masters(double parameters, const PerRank& written) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(stored[r]);
 }
 
+// The GPU updates state that comes from the host and returns there, block by block through two buffers.
 void StepBuilder::update_streamed(const PerRank& start) {
   const Offload& offload = case_.plan.offload;
   const StageLayout& layout = step_.layouts[static_cast<std::size_t>(stage_)];
@@ -253,7 +254,7 @@ void StepBuilder::update_streamed(const PerRank& start) {
     last = issue_host(Purpose::to_host, state, {&stepped}, op);
     for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(last[r]);
   }
-}
   quantise_masters(amount * pieces, last);
+}
 
 }  // namespace foretrain
