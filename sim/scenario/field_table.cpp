@@ -179,6 +179,8 @@ std::vector<Field> train_fields() {
       map("train.fp8", "recipe of precision fp8", "the framework's"),
       choice("train.fp8.recipe", {"as-framework", "per-tensor", "blockwise"}, "what shares a scale", "as-framework"),
       boolean("train.fp8.parameter_gather", "weights are gathered as fp8", "false"),
+      boolean("train.fp8.dispatch", "tokens travel to their experts as fp8, results back in 16 bits",
+              "the framework's"),
       number("train.tokens", Unit::count, {0, 1e18}, "of the whole job, for hours and money", {}, "--tokens"),
       number("train.samples", Unit::count, {1, 1e15}, "sequences of the whole job, instead of tokens", {}, "--samples"),
       number("train.epochs", Unit::count, {1e-6, 1e6}, "how often the samples are seen", "1", "--epochs"),

@@ -25,6 +25,7 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
                             {"grouped_kernel", &e.grouped_kernel},
                             {"one_by_one", &e.one_by_one},
                             {"overlap", &e.overlap},
+                            {"fp8_dispatch", &e.fp8_dispatch},
                             {"shared_overlap", &e.shared_overlap}}) {
     *field = map.boolean(key).value_or(*field);
   }

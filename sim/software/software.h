@@ -157,6 +157,7 @@ struct Software {
     double host_forward_ms = 0.5, host_backward_ms = 0.6, stall_ms = 0;
     bool overlap = false;          // default of overlap.ep: dispatch and combine beside another micro-batch's layers
     double overlap_exposed = 0.3;  // least share of them that stays exposed then
+    bool fp8_dispatch = false;     // in fp8 runs tokens travel to their experts as fp8, and results back in 16 bits
     bool shared_overlap = false;   // shared experts run beside dispatch and combine
     double kept_copies = 2;        // tensors of all copies kept for the backward pass
   };
@@ -194,9 +195,9 @@ struct Software {
 
   // Which of the above hold for a run.
   StateBytes state_bytes(int zero, bool bf16, bool fp16 = false) const;
-  // Size of a gradient bucket as reduced; infinite = all gradients at once.
   // Whether every rank gets the sum of all gradients, however it shards them afterwards.
   bool reduces_whole_gradients(int zero) const;
+  // Size of a gradient bucket as reduced; infinite = all gradients at once.
   double gradient_bucket_bytes(int data_parallel_ranks, bool overlapped) const;
 
   double optimizer_traffic_bytes = 46;  // bytes moved a parameter held by the rank in the optimizer step

@@ -20,7 +20,7 @@ double quantise_bytes(const Case& c, Pass pass) {
     case Fp8::Recipe::tensor:
       return 2 + 1;
     case Fp8::Recipe::block:
-      return 2 + 2 * (1 + 4.0 / 128);
+      return 2 + 2 * (1 + c.train.fp8.activation_scale_bytes());
   }
   return 0;
 }

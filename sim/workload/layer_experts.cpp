@@ -26,6 +26,16 @@ ExpertShape expert_shape(const Case& c, const RankShape& s) {
   return e;
 }
 
+bool dispatches_fp8(const Case& c) {
+  return c.train.precision == Precision::fp8 && c.train.fp8.dispatch.value_or(c.software.experts.fp8_dispatch);
+}
+
+// Of an element of a copy on its way to an expert; results come back in 16 bits (DeepSeek-V3, arXiv 2412.19437, section
+// 3.3.3: so do the gradients of what the experts made, and of what went to them).
+double dispatched_bytes(const Case& c, const RankShape& s) {
+  return dispatches_fp8(c) ? operand_bytes(Precision::fp8) + c.train.fp8.activation_scale_bytes() : s.element;
+}
+
 // One product for every expert: as one kernel, or as a library call each. Transformer Engine spreads the calls over
 // streams: together they take the sum of their times on the device, or of issuing them (study of measured kernels,
 // section "grouped GEMM": 7 to 12 % on B200).
@@ -43,10 +53,18 @@ KernelTime grouped_product(const Case& c, Precision precision, const Gemm& of_on
   return all;
 }
 
+// Where tokens are quantised before they travel, that is done once a token. What arrives is read and written once more
+// for a recipe that wants it along columns, too.
+double quantise_dispatched_bytes(const Case& c, const ExpertShape& e, Pass pass) {
+  const double sent = operand_bytes(Precision::fp8) + c.train.fp8.activation_scale_bytes();
+  if (c.train.fp8.recipe == Fp8::Recipe::block) return (2 + sent) * e.tokens + 2 * sent * e.rows;
+  return quantise_bytes(c, pass) * e.tokens;
+}
+
 // The linear layer of every expert of the rank, and the adapters beside it: frozen weights have no gradient, quantised
-// ones are made 16 bit first.
+// ones are made 16 bit first. `arrives_quantised`: its input, or the gradient of its output, was so before it travelled.
 KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& e, const Projection& p, Pass pass,
-                          const std::vector<Projection>& adapters = {}) {
+                          bool arrives_quantised, const std::vector<Projection>& adapters = {}) {
   const auto rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(e.rows / e.groups)));
   const bool quantised = is_quantised(s.matmul);
   KernelList list;
@@ -57,7 +75,8 @@ KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& 
     list += {p.name, pass == Pass::forward ? "gemm" : "input gradient", grouped_product(c, s.matmul, of_one, e.groups)};
     if (quantised) {
       const double width = static_cast<double>(pass == Pass::forward ? p.k : p.n);
-      list += {p.name, "quantise", streaming_time(c.cluster.gpu, {quantise_bytes(c, pass) * width * e.rows}, 1)};
+      const double bytes = arrives_quantised ? quantise_dispatched_bytes(c, e, pass) : quantise_bytes(c, pass) * e.rows;
+      list += {p.name, "quantise", streaming_time(c.cluster.gpu, {bytes * width}, 1)};
     }
     list += {p.name, "dequantise", dequantise_time(c, p, way) * e.groups};
     list += {p.name, "adapters", adapters_time(c, e.rows / e.groups, adapters, way) * e.groups};
@@ -71,11 +90,12 @@ KernelList grouped_linear(const Case& c, const RankShape& s, const ExpertShape& 
 }
 
 // Half of the passes that bring copies into the experts' order and back: those before the experts, or those behind.
-KernelList permutation(const Case& c, const RankShape& s, const ExpertShape& e, Pass pass) {
+// `element`: bytes of what is moved.
+KernelList permutation(const Case& c, const ExpertShape& e, double element, Pass pass) {
   const Software::Experts& habits = c.software.experts;
   const double passes = pass == Pass::forward ? habits.permute_forward : habits.permute_backward;
   const double kernels = pass == Pass::forward ? habits.kernels_forward : habits.kernels_backward;
-  const double bytes = e.copies * static_cast<double>(c.model.hidden) * s.element;
+  const double bytes = e.copies * static_cast<double>(c.model.hidden) * element;
   return {"tokens", "permutation",
           streaming_time(c.cluster.gpu, {0.5 * passes * bytes / habits.permute_efficiency}, 0.5 * kernels)};
 }
@@ -103,7 +123,7 @@ struct Exchanges {
 // expert. `beside`: time of kernels that both exchanges may run beside.
 Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Seconds beside) {
   const Software::Experts& habits = c.software.experts;
-  const double width = static_cast<double>(c.model.hidden) * s.element;
+  const auto hidden = static_cast<double>(c.model.hidden);
   const bool hides = beside.value > 0;
   const double least = hides ? habits.overlap_exposed : 1.0;
   auto step = [&](Purpose purpose, Collective op, double bytes) {
@@ -111,15 +131,15 @@ Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Sec
   };
   Exchanges x;
   const bool gathers = c.plan.expert_dispatch == Dispatch::all_gather;
-  const double sent = gathers ? e.tokens * c.plan.ep * width : e.copies * width;
+  const double elements = (gathers ? e.tokens * c.plan.ep : e.copies) * hidden;
+  const double sent = elements * dispatched_bytes(c, s), returned = elements * s.element;
   if (c.plan.ep > 1) {
     x.out.push_back(step(Purpose::expert, gathers ? Collective::all_gather : Collective::all_to_all, sent));
-    x.back.push_back(step(Purpose::expert, gathers ? Collective::reduce_scatter : Collective::all_to_all, sent));
+    x.back.push_back(step(Purpose::expert, gathers ? Collective::reduce_scatter : Collective::all_to_all, returned));
   }
   if (c.plan.etp > 1) {
-    const double whole = (gathers ? sent : e.copies * width) * c.plan.etp;
-    x.out.push_back(step(Purpose::expert_tensor, Collective::all_gather, whole));
-    x.back.insert(x.back.begin(), step(Purpose::expert_tensor, Collective::reduce_scatter, whole));
+    x.out.push_back(step(Purpose::expert_tensor, Collective::all_gather, sent * c.plan.etp));
+    x.back.insert(x.back.begin(), step(Purpose::expert_tensor, Collective::reduce_scatter, returned * c.plan.etp));
   }
   return x;
 }
@@ -127,8 +147,9 @@ Exchanges exchanges(const Case& c, const RankShape& s, const ExpertShape& e, Sec
 KernelList expert_products(const Case& c, const RankShape& s, const ExpertShape& e, const ExpertProjections& p,
                            LayerKind kind, Pass pass) {
   const LayerAdapters adapters = adapters_of_layer(c, kind);
-  return grouped_linear(c, s, e, p.expert_in, pass, adapters.expert_in) +
-         grouped_linear(c, s, e, p.expert_out, pass, adapters.expert_out);
+  const bool travelled = dispatches_fp8(c), forward = pass == Pass::forward;
+  return grouped_linear(c, s, e, p.expert_in, pass, travelled && forward, adapters.expert_in) +
+         grouped_linear(c, s, e, p.expert_out, pass, travelled && !forward, adapters.expert_out);
 }
 
 }  // namespace
@@ -165,13 +186,14 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, LayerKind 
 
   const KernelList experts = expert_products(c, s, e, p, kind, pass) + expert_activation(c, s, pass);
   const KernelList shared = shared_experts(c, s, kind, pass);
-  const KernelList first = permutation(c, s, e, pass), score = router(c, s, e, p.router, pass);
+  const KernelList first = permutation(c, e, dispatched_bytes(c, s), pass);
+  const KernelList last = permutation(c, e, s.element, pass), score = router(c, s, e, p.router, pass);
 
   // Two exchanges share what they may run beside: the shared experts, or all kernels of another micro-batch's layer.
   Seconds beside{0};
   if (habits.shared_overlap) beside = shared.total() * 0.5;
   if (c.plan.overlap.ep) {
-    beside = (attention + experts.total() + shared.total() + first.total() * 2.0 + norms.total()) * 0.5;
+    beside = (attention + experts.total() + shared.total() + first.total() + last.total() + norms.total()) * 0.5;
   }
   const Exchanges x = exchanges(c, s, e, beside);
 
@@ -181,7 +203,7 @@ void add_experts(BlockPass& block, const Case& c, const RankShape& s, LayerKind 
   add(x.out);
   add({{experts, {}}});
   add(x.back);
-  add({{first, {}}});
+  add({{last, {}}});
   if (c.plan.expert_capacity == 0) mixture.stall = {habits.stall_ms * 1e-3};
   block = block + mixture;
   if (c.model.shared_expert_ffn > 0) add_region(block, c, s, {{shared, {}}}, {0}, hidden);
