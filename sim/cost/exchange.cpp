@@ -1,6 +1,7 @@
 #include "sim/cost/exchange.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sim/cost/summed_loads.h"
@@ -19,11 +20,17 @@ std::vector<std::span<const int>> by_node(const Cluster& cluster, std::span<cons
   return nodes;
 }
 
+double combinations(int of, int taken) {
+  double ways = 1;
+  for (int i = 0; i < taken; ++i) ways *= static_cast<double>(of - i) / (i + 1);
+  return ways;
+}
+
 // Of the W of one rank, what reaches one group of `ranks` of all `n`.
 double share_of(const TokenExchange& exchange, std::size_t ranks, std::size_t n) {
   const double part = static_cast<double>(ranks) / static_cast<double>(n);
   if (!exchange.two_level) return part;
-  return chance_of_any(exchange.experts, exchange.top_k, exchange.experts * part) / exchange.top_k;
+  return chance_of_any(exchange, exchange.experts * part) / exchange.top_k;
 }
 
 // `amount` over the NICs dealt to a GPU, out of it or into it.
@@ -52,6 +59,27 @@ double chance_of_any(int experts, int top_k, double here) {
   double none = 1.0;
   for (int chosen = 0; chosen < top_k; ++chosen) none *= std::max(0.0, (experts - here - chosen) / (experts - chosen));
   return 1.0 - none;
+}
+
+// `here` is some whole groups and maybe a part of one more. Sums over how many of the whole ones are chosen, with that
+// part's group or without it.
+double chance_of_any(const TokenExchange& exchange, double here) {
+  const int groups = exchange.groups, chosen = exchange.top_groups;
+  if (chosen >= groups) return chance_of_any(exchange.experts, exchange.top_k, here);
+  const double of_group = static_cast<double>(exchange.experts) / groups;
+  const int whole = static_cast<int>(std::floor(here / of_group + 1e-9)), cut = whole < groups ? 1 : 0;
+  const double part = std::max(0.0, here - whole * of_group);
+  const int candidates = exchange.experts / groups * chosen;
+  double chance = 0;
+  for (int with = 0; with <= cut; ++with) {
+    for (int taken = std::max(0, chosen - with - (groups - whole - cut)); taken <= std::min(whole, chosen - with);
+         ++taken) {
+      const double ways = combinations(whole, taken) * combinations(groups - whole - cut, chosen - with - taken);
+      chance += ways / combinations(groups, chosen) *
+                chance_of_any(candidates, exchange.top_k, taken * of_group + with * part);
+    }
+  }
+  return chance;
 }
 
 std::vector<LinkLoad> exchange_loads(const Cluster& cluster, std::span<const int> gpus, const TokenExchange& exchange) {

@@ -34,7 +34,7 @@ std::vector<LinkLoad> PlacedGroups::loads(std::span<const int> gpus, Algorithm a
 }
 
 const PlacedGroups::Exchange& PlacedGroups::exchange_there(const std::vector<int>& gpus, const TokenExchange& tokens) {
-  const auto [known, inserted] = exchanges_.try_emplace({tokens.two_level, tokens.experts, tokens.top_k, gpus});
+  const auto [known, inserted] = exchanges_.try_emplace({tokens, gpus});
   Exchange& made = known->second;
   if (inserted) {
     made.loads = exchange_loads(cluster_, gpus, tokens);

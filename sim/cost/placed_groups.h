@@ -40,7 +40,7 @@ class PlacedGroups {
   const Cluster& cluster_;
   std::map<std::vector<int>, GroupShape> shapes_;
   std::map<std::tuple<Algorithm, std::vector<int>>, std::vector<LinkLoad>> loads_;
-  std::map<std::tuple<bool, int, int, std::vector<int>>, Exchange> exchanges_;
+  std::map<std::pair<TokenExchange, std::vector<int>>, Exchange> exchanges_;
 };
 
 }  // namespace foretrain

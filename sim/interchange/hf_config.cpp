@@ -171,6 +171,8 @@ void deepseek(Translation& t) {
   t.put("mla", std::move(latent));
   t.need("experts", {"n_routed_experts"});
   t.need("top_k", {"num_experts_per_tok"});
+  t.take("expert_groups", {"n_group"});
+  t.take("top_k_groups", {"topk_group"});
   t.need("expert_ffn", {"moe_intermediate_size"});
   const auto shared = t.number("n_shared_experts"), width = t.number("moe_intermediate_size");
   if (shared && width) t.put("shared_expert_ffn", *shared * *width);

@@ -18,7 +18,9 @@ namespace {
 // Of an element of a linear layer's input, kept for the gradient of its weight.
 double kept_input_bytes(const Case& c) {
   if (c.train.precision == Precision::nvfp4) return operand_bytes(Precision::nvfp4);
-  return c.train.precision == Precision::fp8 ? c.software.fp8_kept_input_bytes : 2;
+  if (c.train.precision != Precision::fp8) return 2;
+  const double kept = c.software.fp8_kept_input_bytes;
+  return kept < 2 ? kept + c.train.fp8.activation_scale_bytes() : kept;  // nothing that is kept in 16 bits has scales
 }
 
 // Of keys or values of all tensor-parallel ranks; fewer heads than ranks are replicated.
@@ -134,7 +136,8 @@ double deferred_per_token(const Case& c, LayerKind kind) {
   const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.query_width());
   const double kv = kept_kv_width(c);
   const double f = static_cast<double>(m.ffn), input = kept_input_bytes(c);
-  const double gradient = is_quantised(c.train.precision) ? operand_bytes(c.train.precision) : 2;
+  const double gradient =
+      is_quantised(c.train.precision) ? operand_bytes(c.train.precision) + c.train.fp8.activation_scale_bytes() : 2;
   if (kind.experts) {
     const double copies = copies_of_token(c);
     const double shared = static_cast<double>(m.shared_expert_ffn), wide = m.gated ? 2 : 1;

@@ -61,6 +61,8 @@ double whole_offloaded_weight_bytes(const Case& subject, const Block& block);
 double second_copy_bytes(const Case& subject, const Block& block);
 bool second_copy_on_host(const Case& subject);
 double trained_weight_bytes(const Case& subject);
+// Whether a rank keeps fp8 copies of the linear layers' weights, of which the 16-bit ones are the master copy.
+bool has_fp8_copies(const Case& subject);
 // Of optimizer state, on average a trained parameter of a stage.
 double host_state_bytes(const Case& subject, const StageLayout& layout);
 

@@ -65,12 +65,6 @@ double quantisation_constants(const Case& c, const StageLayout& layout) {
   return (layout.rest().quantised + layout.experts().quantised) * format->constant_bytes;
 }
 
-// Where fp8 copies of the linear layers' weights are kept, products need nothing else, and the 16-bit ones are the
-// optimizer's master copy: sharded and offloaded with its states.
-bool has_fp8_copies(const Case& c) {
-  return c.train.precision == Precision::fp8 && c.software.fp8_weight_copy_bytes > 0;
-}
-
 // Weights of linear layers of which a rank keeps fp8 copies.
 double fp8_copied(const Case& c, const StageLayout& layout) {
   if (!has_fp8_copies(c) || c.plan.zero == 3) return 0;
@@ -123,6 +117,11 @@ double largest_matrix(const Model& m, double tp) {
 }
 
 }  // namespace
+
+// Products need nothing else, so the 16-bit ones are sharded and offloaded with the optimizer's states.
+bool has_fp8_copies(const Case& c) {
+  return c.train.precision == Precision::fp8 && c.software.fp8_weight_copy_bytes > 0;
+}
 
 Bytes weight_bytes(const Case& c, const StageLayout& layout) {
   // ZeRO-3 over a pipeline keeps some of the stage's weights whole.

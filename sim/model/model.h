@@ -59,6 +59,9 @@ struct Model {
   // Mixture of experts: a router sends every token to top_k of the experts of its layer.
   std::int64_t experts = 0;            // of one layer; 0 = a dense model
   std::int64_t top_k = 0;              // experts that a token visits
+  // The experts lie in so many groups, of which a token visits no more than top_k_groups: DeepSeek-V3 lays a group on
+  // a node, so that a token crosses the network at most so many times (arXiv 2412.19437, section 2.1.2).
+  std::int64_t expert_groups = 1, top_k_groups = 1;
   std::int64_t expert_ffn = 0;         // width of one expert
   std::int64_t shared_expert_ffn = 0;  // width of all shared experts together, which every token visits
   std::int64_t moe_every = 1;          // every so-many-th layer has experts, the last of each group (Llama 4: 2)

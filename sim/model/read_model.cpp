@@ -77,12 +77,31 @@ void read_latent_attention(MapReader& reader, Model& model, Diagnostics& diagnos
   model.mla = latent;
 }
 
+// Groups of experts, of which a token visits a few.
+void read_expert_groups(MapReader& reader, Model& model) {
+  model.expert_groups = reader.integer("expert_groups", {1, kExperts.max}).value_or(1);
+  model.top_k_groups = reader.integer("top_k_groups", {1, kExperts.max}).value_or(model.expert_groups);
+  if (model.experts % model.expert_groups != 0) {
+    reader.error("expert_groups",
+                 message("expert_groups={} does not divide experts={}", model.expert_groups, model.experts));
+    model.expert_groups = model.top_k_groups = 1;
+  } else if (model.top_k_groups > model.expert_groups) {
+    reader.error("top_k_groups", message("top_k_groups={} are more than the expert_groups={}", model.top_k_groups,
+                                         model.expert_groups));
+    model.top_k_groups = model.expert_groups;
+  } else if (const std::int64_t within = model.experts / model.expert_groups * model.top_k_groups; model.top_k > within) {
+    reader.error("top_k", message("top_k={} experts are more than the {} of top_k_groups={}", model.top_k, within,
+                                  model.top_k_groups));
+  }
+}
+
 // Experts: all keys need `experts`; where only expert layers exist, `ffn` may be left out.
 void read_experts(MapReader& reader, Model& model, bool moe, bool insist) {
   model.experts = asked(reader, "experts") ? reader.integer("experts", kExperts).value_or(0) : 0;
   if (model.experts == 0) {
     if (moe && insist) reader.error("arch", message("arch moe needs 'experts', 'top_k' and 'expert_ffn'"));
-    for (const char* key : {"top_k", "expert_ffn", "shared_expert_ffn", "moe_every", "first_dense_layers"}) {
+    for (const char* key : {"top_k", "expert_groups", "top_k_groups", "expert_ffn", "shared_expert_ffn", "moe_every",
+                            "first_dense_layers"}) {
       if (asked(reader, key)) {
         reader.error(key, message("model.{} says something of experts, but there is no 'experts'", key));
       }
@@ -90,6 +109,7 @@ void read_experts(MapReader& reader, Model& model, bool moe, bool insist) {
     return;
   }
   model.top_k = required(reader, "top_k", {1, static_cast<double>(model.experts)}, insist);
+  read_expert_groups(reader, model);
   model.expert_ffn = required(reader, "expert_ffn", kFfn, insist);
   model.shared_expert_ffn = reader.integer("shared_expert_ffn", {0, kFfn.max}).value_or(0);
   model.moe_every = reader.integer("moe_every", kLayers).value_or(1);

@@ -38,6 +38,10 @@ config::Node write_model(const Model& m) {
   if (m.experts > 0) {
     number("experts", m.experts);
     number("top_k", m.top_k);
+    if (m.top_k_groups < m.expert_groups) {
+      number("expert_groups", m.expert_groups);
+      number("top_k_groups", m.top_k_groups);
+    }
     number("expert_ffn", m.expert_ffn);
     if (m.shared_expert_ffn > 0) number("shared_expert_ffn", m.shared_expert_ffn);
     if (m.moe_every > 1) number("moe_every", m.moe_every);

@@ -33,14 +33,19 @@ struct Loss {
 };
 
 // How linear layers of an fp8 run are made fp8. Attention, head, router, norms and the sums of gradients stay as they
-// are (NVIDIA Transformer Engine; DeepSeek-V3, arXiv 2412.19437, section 3.3).
+// are (NVIDIA Transformer Engine; DeepSeek-V3, arXiv 2412.19437, section 3.3). Rates of fp8 products on Hopper are of
+// kernels with block scales, which add up in fp32 on the CUDA cores every 128 elements (hardware/measurements).
 struct Fp8 {
   enum class Recipe {
     as_framework,  // as the software profile says
     tensor,        // a scale a tensor, from the amax of steps before (delayed scaling)
-    block,         // a scale for every 128 elements of a row and of a column (DeepSeek-V3)
+    block,  // a scale for every 128 elements of a row and of a column, of weights for every 128 x 128 (DeepSeek-V3)
   } recipe = Recipe::as_framework;
   bool gathers_parameters = false;  // sharded weights of layers travel as fp8
+  std::optional<bool> dispatch;     // so do tokens to their experts, and gradients; absent: as the framework does
+  // Bytes of scales beside an element of an activation, and of a weight.
+  double activation_scale_bytes() const { return recipe == Recipe::block ? 4.0 / 128 : 0.0; }
+  double weight_scale_bytes() const { return recipe == Recipe::block ? 4.0 / (128 * 128) : 0.0; }
   bool operator==(const Fp8&) const = default;
 };
 

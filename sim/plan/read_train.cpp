@@ -47,7 +47,7 @@ Loss read_loss(MapReader& train, Diagnostics& diagnostics) {
   return {Loss::Kind::chunked, chunks};
 }
 
-// fp8: {recipe: per-tensor | blockwise, parameter_gather: true}
+// fp8: {recipe: per-tensor | blockwise, parameter_gather: true, dispatch: true}
 Fp8 read_fp8(MapReader& train, Diagnostics& diagnostics) {
   const Node* node = train.node("fp8");
   if (present(node) == nullptr) return {};
@@ -57,6 +57,7 @@ Fp8 read_fp8(MapReader& train, Diagnostics& diagnostics) {
     recipe.recipe = static_cast<Fp8::Recipe>(*chosen);
   }
   recipe.gathers_parameters = fp8.boolean("parameter_gather").value_or(false);
+  recipe.dispatch = fp8.boolean("dispatch");
   fp8.finish();
   return recipe;
 }

@@ -45,7 +45,7 @@ PlanBounds::Traffic PlanBounds::traffic(Purpose purpose, int stage, Collective o
 PlanBounds::Traffic PlanBounds::reduction(int stage, double parameters) {
   const Plan& plan = case_.plan;
   const Bytes bytes{parameters * case_.software.gradient_bytes};
-  if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
+  if (case_.software.reduces_whole_gradients(plan.zero)) {
     return traffic(Purpose::data, stage, Collective::all_reduce, bytes);
   }
   Traffic sum = traffic(Purpose::shard, stage, Collective::reduce_scatter, bytes);

@@ -81,6 +81,9 @@ Message describe_training(const Train& t) {
   if (t.optimizer_in_backward) parts.push_back(message("weights updated in the backward pass"));
   if (t.fp8.recipe == Fp8::Recipe::tensor) parts.push_back(message("a scale a tensor"));
   if (t.fp8.recipe == Fp8::Recipe::block) parts.push_back(message("a scale a block"));
+  if (t.fp8.dispatch) {
+    parts.push_back(*t.fp8.dispatch ? message("tokens dispatched in fp8") : message("tokens dispatched in 16 bits"));
+  }
   if (t.fp8.gathers_parameters) parts.push_back(message("weights gathered in fp8"));
   return listed(parts);
 }

@@ -85,6 +85,8 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.one_bucket_without_overlap, reader.boolean("one_bucket_without_overlap"));
   set(s.communication_buffer_bytes, reader.number("communication_buffer_bytes", Unit::bytes, kBufferBytes));
   set(s.zero1_all_reduce, reader.boolean("zero1_all_reduce"));
+  set(s.zero2_all_reduce, reader.boolean("zero2_all_reduce"));
+  set(s.zero_bucket_copy_bytes, reader.number("zero_bucket_copy_bytes", Unit::count, kBytesEach));
   set(s.zero1_return_by_broadcast, reader.boolean("zero1_return_by_broadcast"));
   set(s.zero2_reduce_each_micro_batch, reader.boolean("zero2_reduce_each_micro_batch"));
   set(s.zero3_gathers_with_recompute, reader.integer("zero3_gathers_with_recompute", {1, 10}));
@@ -94,6 +96,7 @@ void read_parallelism(MapReader& reader, Software& s) {
   set(s.cp_imbalance, reader.number("cp_imbalance", Unit::count, {1, 2}));
   set(s.zero3_single_network_flow, reader.boolean("zero3_single_network_flow"));
   set(s.zeropp, reader.boolean("zeropp"));
+  set(s.zeropp_rewrites_second_copy, reader.boolean("zeropp_rewrites_second_copy"));
   set(s.zero3_accumulates_whole, reader.boolean("zero3_accumulates_whole"));
   set(s.zero3_prefetch_layers, reader.integer("zero3_prefetch_layers", {0, 1'000}));
   set(s.pipeline_scatter_gather, reader.boolean("pipeline_scatter_gather"));

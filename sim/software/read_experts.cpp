@@ -26,6 +26,7 @@ void read_habits(const config::Node& node, Software::Experts& e, Diagnostics& di
                             {"one_by_one", &e.one_by_one},
                             {"fused_activation", &e.fused_activation},
                             {"overlap", &e.overlap},
+                            {"fp8_dispatch", &e.fp8_dispatch},
                             {"shared_overlap", &e.shared_overlap}}) {
     *field = map.boolean(key).value_or(*field);
   }

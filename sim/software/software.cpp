@@ -13,6 +13,10 @@ Software::StateBytes Software::state_bytes(int zero, bool bf16, bool fp16) const
   return {weight_bytes, gradients, optimizer_bytes, step_extra_bytes};
 }
 
+bool Software::reduces_whole_gradients(int zero) const {
+  return zero == 0 || (zero == 1 && zero1_all_reduce) || (zero == 2 && zero2_all_reduce);
+}
+
 double Software::gradient_bucket_bytes(int data_parallel_ranks, bool overlapped) const {
   if (one_bucket_without_overlap && !overlapped) return std::numeric_limits<double>::infinity();
   return std::max(bucket_bytes, bucket_bytes_per_rank * data_parallel_ranks);

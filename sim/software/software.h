@@ -98,6 +98,10 @@ struct Software {
   bool one_bucket_without_overlap = false;
   double communication_buffer_bytes = 0;   // held for buckets beside the gradients themselves
   bool zero1_all_reduce = false;           // ZeRO-1 reduces all gradients (all-reduce), then gathers weights
+  bool zero2_all_reduce = false;           // so does ZeRO-2, and every rank keeps its part of the sum
+  // Bytes of device memory that a gradient takes on its way to a reduction under ZeRO: copied into a bucket, divided by
+  // the number of ranks, copied to the order that the collective wants.
+  double zero_bucket_copy_bytes = 0;
   bool zero1_return_by_broadcast = false;  // updated weights come back by one broadcast a rank, not a gather
   bool zero2_reduce_each_micro_batch = true;
   int zero3_gathers_with_recompute =
@@ -109,6 +113,9 @@ struct Software {
   // Over several nodes every rank's shard traffic is one flow over its own NIC's rate, however many NICs a node has.
   bool zero3_single_network_flow = false;
   bool zeropp = false;  // has ZeRO++ (plan.zeropp)
+  // The second copy of ZeRO++ is written whenever gathered weights are released, not only by a step's first gather, and
+  // the host waits for it: its work for the next module starts on an idle GPU.
+  bool zeropp_rewrites_second_copy = false;
 
   // Pipeline and tensor parallelism.
   bool pipeline_scatter_gather = true;       // each tensor-parallel rank sends 1/tp of the boundary tensor
@@ -154,6 +161,7 @@ struct Software {
     double host_forward_ms = 0.5, host_backward_ms = 0.6, stall_ms = 0;
     bool overlap = false;          // default of overlap.ep: dispatch and combine beside another micro-batch's layers
     double overlap_exposed = 0.3;  // least share of them that stays exposed then
+    bool fp8_dispatch = false;     // in fp8 runs tokens travel to their experts as fp8, and results back in 16 bits
     bool shared_overlap = false;   // shared experts run beside dispatch and combine
     double kept_copies = 2;        // tensors of all copies kept for the backward pass
   };
@@ -191,6 +199,8 @@ struct Software {
 
   // Which of the above hold for a run.
   StateBytes state_bytes(int zero, bool bf16, bool fp16 = false) const;
+  // Whether every rank gets the sum of all gradients, however it shards them afterwards.
+  bool reduces_whole_gradients(int zero) const;
   // Size of a gradient bucket as reduced; infinite = all gradients at once.
   double gradient_bucket_bytes(int data_parallel_ranks, bool overlapped) const;
 

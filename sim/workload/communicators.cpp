@@ -265,7 +265,9 @@ const char* to_string(Purpose purpose) {
 TokenExchange exchange_of(const Case& c) {
   return {.two_level = c.plan.expert_dispatch == Software::Experts::Dispatch::two_level,
           .experts = static_cast<int>(c.model.experts),
-          .top_k = static_cast<int>(c.model.top_k)};
+          .top_k = static_cast<int>(c.model.top_k),
+          .groups = static_cast<int>(c.model.expert_groups),
+          .top_groups = static_cast<int>(c.model.top_k_groups)};
 }
 
 Communicators::Communicators(const Case& c, const Cluster& cluster, const CollectiveConstants& constants,

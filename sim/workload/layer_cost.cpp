@@ -20,7 +20,7 @@ double quantise_bytes(const Case& c, Pass pass) {
     case Fp8::Recipe::tensor:
       return 2 + 1;
     case Fp8::Recipe::block:
-      return 2 + 2 * (1 + 4.0 / 128);
+      return 2 + 2 * (1 + c.train.fp8.activation_scale_bytes());
   }
   return 0;
 }
@@ -133,6 +133,12 @@ Seconds layer_host_time(const Case& c, LayerKind kind, Pass pass) {
 
 namespace {
 
+// Where every release of gathered weights waits for the GPU, the hooks around it run while that is idle.
+Seconds release_stall(const Case& c) {
+  const bool waits = c.plan.zeropp.secondary && c.software.zeropp_rewrites_second_copy;
+  return {waits ? c.software.host_zero3_hook_ms * 1e-3 : 0.0};
+}
+
 // The projection of a prediction module: the hidden vector and the next token's embedding to one vector.
 void add_prediction_input(BlockPass& block, const Case& c, const RankShape& s, Pass pass) {
   const Projection p{c.model.hidden / c.plan.tp, 2 * c.model.hidden, "prediction input"};
@@ -176,6 +182,7 @@ BlockPass forward_of_layer(const Case& c, const RankShape& s, LayerKind kind) {
                hidden);
   }
   block.host = layer_host_time(c, kind, Pass::forward);
+  block.stall += release_stall(c);
   return block;
 }
 
@@ -253,6 +260,7 @@ BlockPass backward_of_layer(const Case& c, const RankShape& s, LayerKind kind, P
   if (kind.predictor) add_prediction_input(block, c, s, pass);
   const double share = pass == Pass::input_gradient ? 1.0 - weight_gradient_kernel_share(c) : 1.0;
   block.host = host_again + layer_host_time(c, kind, Pass::backward) * share;
+  block.stall += release_stall(c);
   return block;
 }
 

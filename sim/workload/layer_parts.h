@@ -21,7 +21,7 @@ struct RankShape {
 RankShape shape_of(const Case& c);
 
 // Of quantising an element of a linear layer's input, or of its output's gradient. fp8: read in 16 bits and written; a
-// scale for each block along rows and columns needs both orders, each with its scales (4 bytes for 128 elements).
+// scale for each block along rows and columns needs both orders, each with its scales (Fp8::activation_scale_bytes).
 // nvfp4: read for the largest element of the tensor, which the blocks' scales are relative to, read for the order along
 // rows, and read for that along columns, which a Hadamard transform goes before (arXiv 2509.25149, section 4; the three
 // kernels of Transformer Engine's NVFP4BlockScaling).

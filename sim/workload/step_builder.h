@@ -137,6 +137,7 @@ class StepBuilder {
   void update_offloaded_state(TaskId norm);
   void update_on_host(const PerRank& start, const PerRank& gradients);
   void update_streamed(const PerRank& start);
+  void quantise_masters(double parameters, const PerRank& written);
   void page_states(const PerRank& start);
 
   // step_pipeline.cpp

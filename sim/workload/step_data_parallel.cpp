@@ -12,6 +12,11 @@ namespace {
 
 // Bytes of what ZeRO++ sends, an element; scales are a few bytes for thousands of elements.
 constexpr double kInt8 = 1, kInt4 = 0.5;
+// Kernels that bring a bucket of gradients to a reduction: its copy, the division, the other order.
+constexpr double kBucketKernels = 3;
+
+// Within one group DeepSpeed scatters 16 bits whatever was asked for (runtime/zero/stage3.py).
+bool scatters_int4(const Plan& plan) { return plan.zeropp.gradients && plan.zeropp.group < plan.shard_ranks(); }
 
 }  // namespace
 
@@ -70,7 +75,7 @@ Bytes StepBuilder::conversion_bytes(Purpose purpose, Collective op, Bytes sent) 
   const double elements = sent.value / kInt4;
   const double groups = static_cast<double>(plan.shard_ranks()) / plan.zeropp.group;
   if (!of_group) return {elements * (kInt4 + gradient / groups)};
-  return {elements * (gradient + kInt4 + kInt4 + (groups > 1 ? kInt4 : gradient) / plan.zeropp.group)};
+  return {elements * (gradient + kInt4 + kInt4 + kInt4 / plan.zeropp.group)};
 }
 
 // What a data-parallel collective costs the way the framework does it.
@@ -87,10 +92,16 @@ CollectiveCost StepBuilder::data_parallel_cost(std::uint32_t rank, Purpose purpo
     return cost;
   }
   CollectiveCost cost = communicators_.cost(rank, purpose, op, bytes);
+  const Gpu& gpu = case_of(rank).cluster.gpu;
+  const bool of_replicas = purpose == Purpose::replica || purpose == Purpose::expert_replica;
+  if (kind == TaskKind::gradient_reduce && case_.plan.zero > 0 && !of_replicas && !scatters_int4(case_.plan)) {
+    const double gradients = bytes.value / software.gradient_bytes;
+    const Bytes copied{gradients * software.zero_bucket_copy_bytes};
+    if (copied.value > 0) cost.latency += streaming_time(gpu, copied, kBucketKernels).total();
+  }
   const bool converts = kind == TaskKind::shard_gather ? case_.plan.zeropp.weights
                                                        : purpose == Purpose::local || purpose == Purpose::across;
-  if (converts)
-    cost.latency += streaming_time(case_of(rank).cluster.gpu, conversion_bytes(purpose, op, bytes), 2).total();
+  if (converts) cost.latency += streaming_time(gpu, conversion_bytes(purpose, op, bytes), 2).total();
   if (case_.plan.zero == 3 && software.zero3_single_network_flow) {
     cost.cap = std::min(cost.cap, communicators_.one_nic(rank, purpose));
   }
@@ -156,13 +167,12 @@ void StepBuilder::reduce_gradients(double parameters, bool experts, const PerRan
       if (tasks[r].valid()) reduced_[ranks_[r]] = tasks[r];
     }
   };
-  if (plan.zeropp.gradients) {
+  if (scatters_int4(plan)) {
     // All-to-alls, of which every rank sends and receives as much as in a scatter along a ring.
     const Bytes quantised{parameters * kInt4};
     issue(Purpose::local, Collective::reduce_scatter, quantised);
-    if (plan.zeropp.group < plan.shard_ranks())
-      issue(Purpose::across, Collective::reduce_scatter, quantised / plan.zeropp.group);
-  } else if (plan.zero == 0 || (plan.zero == 1 && case_.software.zero1_all_reduce)) {
+    issue(Purpose::across, Collective::reduce_scatter, quantised / plan.zeropp.group);
+  } else if (case_.software.reduces_whole_gradients(plan.zero)) {
     issue(experts ? Purpose::expert_data : Purpose::data, Collective::all_reduce, bytes);
   } else {
     const int shards = experts ? plan.expert_shard_ranks() : plan.shard_ranks();

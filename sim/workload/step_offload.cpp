@@ -108,10 +108,11 @@ StepBuilder::PerRank StepBuilder::fetch_parameters(const Block& block, const Per
   return issue_host(Purpose::from_host, bytes, {&ready}, op, on_compute_stream);
 }
 
-// A step's first gather of a block leaves the group's second copy of it on the host.
+// A step's first gather of a block leaves the group's second copy of it on the host, or every one does.
 void StepBuilder::store_second_copy(const Block& block, const PerRank& gathered, bool on_compute_stream,
                                     const PipelineOp& op) {
-  if (!second_copy_on_host(case_) || !is_first_forward(op)) return;
+  if (!second_copy_on_host(case_)) return;
+  if (!is_first_forward(op) && !case_.software.zeropp_rewrites_second_copy) return;
   issue_host(Purpose::to_host, second_copy_bytes(case_, block), {&gathered}, op, on_compute_stream);
 }
 
@@ -207,6 +208,17 @@ void StepBuilder::page_states(const PerRank& start) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(gone[r]);
 }
 
+// fp8 copies in host memory are made of the masters there, which cross to the GPU once more before the next step's
+// first passes (llm.q, src/models/llama_weights.cpp: gather_block quantises what has a new version).
+void StepBuilder::quantise_masters(double parameters, const PerRank& written) {
+  if (case_.plan.offload.params == Place::gpu || !has_fp8_copies(case_)) return;
+  const PipelineOp op{Pass::backward, -1, -1};
+  const double masters = parameters * element_bytes(case_.train.precision);
+  const PerRank read = issue_host(Purpose::from_host, masters, {&written}, op);
+  const PerRank stored = issue_host(Purpose::to_host, parameters * case_.software.fp8_weight_copy_bytes, {&read}, op);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(stored[r]);
+}
+
 // The GPU updates state that comes from the host and returns there, block by block through two buffers.
 void StepBuilder::update_streamed(const PerRank& start) {
   const Offload& offload = case_.plan.offload;
@@ -242,6 +254,7 @@ void StepBuilder::update_streamed(const PerRank& start) {
     last = issue_host(Purpose::to_host, state, {&stepped}, op);
     for (std::size_t r = 0; r < ranks_.size(); ++r) step_waits_[ranks_[r]].push_back(last[r]);
   }
+  quantise_masters(amount * pieces, last);
 }
 
 }  // namespace foretrain

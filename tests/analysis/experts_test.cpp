@@ -70,6 +70,23 @@ TEST_CASE("the time of an exchange is its volume over the rate of the NICs") {
   CHECK(ep_seconds(report) == doctest::Approx(one * 4 * 4).epsilon(0.01));
 }
 
+TEST_CASE("experts of fewer groups a token mean less over the network") {
+  // A group of experts a node. On NICs so slow that nothing else matters, the time is what they carry.
+  const auto exchanged = [](const std::string& groups) {
+    return ep_seconds(simulate_plainly(
+        case_of("model: {arch: moe, layers: 4, hidden: 2048, heads: 16, kv_heads: 4, vocab: 32000, experts: 64, "
+                "top_k: 4, expert_ffn: 1408" +
+                groups + "}\nsoftware: megatron-core\n" + trained_on(32) + nodes(4, 1) +
+                "plan: {ep: 32, etp: 1, zero: 0, expert_dispatch: two-level, overlap: {grad_reduce: false}}")));
+  };
+  const double free = exchanged(""), two = exchanged(", expert_groups: 4, top_k_groups: 2"),
+               one = exchanged(", expert_groups: 4, top_k_groups: 1");
+  // Of the three other nodes a token crosses to 3 x (1 - C(48, 4) / C(64, 4)), 3 x 1/2 x (1 - C(16, 4) / C(32, 4)), 3/4.
+  const double missed = 48.0 * 47 * 46 * 45 / (64.0 * 63 * 62 * 61), in_other = 16.0 * 15 * 14 * 13 / (32.0 * 31 * 30 * 29);
+  CHECK(two / free == doctest::Approx(0.5 * (1 - in_other) / (1 - missed)).epsilon(0.02));
+  CHECK(one / free == doctest::Approx(0.25 / (1 - missed)).epsilon(0.02));
+}
+
 TEST_CASE("a rank holds its share of the experts") {
   const std::string rest = kModel + "software: megatron-core\n" + trained_on(32) + nodes(2);
   const auto memory = [&](const std::string& plan) { return simulate_plainly(case_of(rest + plan)).memory[0].parts; };

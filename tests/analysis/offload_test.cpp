@@ -56,6 +56,20 @@ TEST_CASE("CPU Adam of eight ranks on two cores takes about nine times as long a
   CHECK(ratio < 10);
 }
 
+TEST_CASE("fp8 weights on the host are made of the masters there, which cross to the GPU once more a step") {
+  const auto run = [](const std::string& offload) {
+    return simulate_plainly(
+        case_of("model: llama-2-7b\nsoftware: llmq\ntrain: {seq_len: 1024, global_batch: 8, precision: fp8}\n" +
+                one_card("l40s", "") + "plan: {micro_batch: 4, recompute: none, offload: " + offload + "}"));
+  };
+  const CaseReport states = run("optimizer"), weights = run("optimizer+params");
+  const double n = states.step.layouts[0].parameters();
+  // Two micro-batches fetch a byte a parameter in either pass; then masters of two bytes come, and copies of one return.
+  CHECK(work_of(weights, TaskKind::copy_from_host) - work_of(states, TaskKind::copy_from_host) ==
+        doctest::Approx(2 * 2 * n + 2 * n));
+  CHECK(work_of(weights, TaskKind::copy_to_host) - work_of(states, TaskKind::copy_to_host) == doctest::Approx(n));
+}
+
 TEST_CASE("the host's update lasts as its cores or its memory allow, whichever is less") {
   const HostRates& rates = environment().hosts;
   const auto spent = [&](int cores, double dram_gbps, bool clip) {

@@ -84,6 +84,40 @@ TEST_CASE("quantised gradients cross a node as int4, and the network as a group'
   CHECK(qgz.step_time < simulate_plainly(case_of(zeropp_job(""))).step_time);
 }
 
+TEST_CASE("inside one group gradients are scattered in 16 bits whatever was asked for") {
+  const auto one_node = [](const std::string& zeropp) {
+    return simulate_plainly(case_of(
+        "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
+        "software: deepspeed\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+        "train: {seq_len: 1024, global_batch: 8}\nplan: {zero: 3, micro_batch: 1" +
+        zeropp + "}"));
+  };
+  CHECK(one_node(", zeropp: {gradients: true}").step_time == one_node("").step_time);
+}
+
+TEST_CASE("DeepSpeed before 0.14.3 wrote the second copy at every release, and waited for it") {
+  const std::string job = zeropp_job("{secondary: true}", "recompute: full, offload: params");
+  Case once = case_of(job);
+  Case often = once;
+  often.software.zeropp_rewrites_second_copy = true;
+  const CaseReport now = simulate_plainly(once), before = simulate_plainly(often);
+  const double n = parameters(now);
+  // One micro-batch: gathers for the forward pass, its recompute and the backward pass; only layers are recomputed.
+  double layers = 0;
+  for (const Block& block : now.step.layouts[0].chunks[0].blocks)
+    if (block.kind == Block::Kind::layer) layers += block.parameters();
+  CHECK(bytes_sent(before, TaskKind::copy_to_host) - bytes_sent(now, TaskKind::copy_to_host) ==
+        doctest::Approx(2 * (n + layers) / 8));
+  // The hooks of 8 layers' two passes forward and one backward no longer hide.
+  CHECK((before.step_time - now.step_time).seconds() > 3 * 8 * 2.2e-3);
+  Diagnostics diagnostics;
+  const auto loaded = [&](const char* name) {
+    return load_software(data_folder().path + "/configs/software", name, {}, diagnostics)->zeropp_rewrites_second_copy;
+  };
+  CHECK(loaded("hf-deepspeed-0.14"));
+  CHECK_FALSE(loaded("hf-deepspeed"));
+}
+
 TEST_CASE("on links that are no bottleneck, quantising costs more than it saves") {
   const std::string fast = "{arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}";
   const auto one_node = [&](const std::string& zeropp) {

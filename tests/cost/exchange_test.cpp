@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <vector>
 
@@ -35,6 +36,49 @@ TEST_CASE("the chance that a token chooses one of some experts is the count of a
   CHECK(chance_of_any(8, 2, 8) == doctest::Approx(1.0));
   CHECK(chance_of_any(8, 7, 2) == doctest::Approx(1.0));
   CHECK(chance_of_any(128, 8, 0) == doctest::Approx(0.0));
+}
+
+TEST_CASE("with a limit of groups the chance is the count of all choices of groups, and of experts in them") {
+  // Eight experts in four groups of two; a token takes two groups and three of their four experts. Every choice, one by
+  // one, as bits.
+  const TokenExchange exchange{.two_level = true, .experts = 8, .top_k = 3, .groups = 4, .top_groups = 2};
+  for (int here = 0; here <= 8; ++here) {
+    int all = 0, met = 0;
+    for (unsigned groups = 0; groups < 16; ++groups) {
+      if (std::popcount(groups) != exchange.top_groups) continue;
+      unsigned candidates = 0;
+      for (int g = 0; g < 4; ++g) candidates |= (groups >> g & 1U) * (3U << 2 * g);
+      for (unsigned experts = 0; experts < 256; ++experts) {
+        if (std::popcount(experts) != exchange.top_k || (experts & ~candidates) != 0) continue;
+        ++all;
+        if ((experts & ((1U << here) - 1)) != 0) ++met;
+      }
+    }
+    CAPTURE(here);
+    CHECK(chance_of_any(exchange, here) == doctest::Approx(static_cast<double>(met) / all));
+  }
+  for (const int here : {1, 5, 16, 40}) {
+    CHECK(chance_of_any({.experts = 64, .top_k = 8, .groups = 8, .top_groups = 8}, here) ==
+          doctest::Approx(chance_of_any(64, 8, here)));
+  }
+}
+
+TEST_CASE("a token whose experts lie in four groups crosses the network to four nodes at most") {
+  // DeepSeek-V3: 256 experts on 64 GPUs of 8 nodes, a group a node.
+  const Cluster cluster = nodes_of_8(8, 8);
+  const auto to_network = [&](int top_groups) {
+    const TokenExchange exchange{.two_level = true, .experts = 256, .top_k = 8, .groups = 8, .top_groups = top_groups};
+    double out = 0;
+    for (const LinkLoad& load : exchange_loads(cluster, everyone(cluster), exchange))
+      if (cluster.link(load.link).kind == LinkKind::nic) out += load.bytes_per_unit / 2;  // sent and received
+    return out / 64 * exchange.top_k;  // nodes that a token crosses to, beside its own
+  };
+  double missed = 1;  // all eight experts are in the three other chosen groups: C(96, 8) / C(128, 8)
+  for (int i = 0; i < 8; ++i) missed *= (96.0 - i) / (128.0 - i);
+  CHECK(to_network(4) == doctest::Approx(7.0 / 8 * 4 * (1 - missed)));
+  CHECK(to_network(1) == doctest::Approx(7.0 / 8));
+  for (int groups = 1; groups < 8; ++groups) CHECK(to_network(groups) < to_network(groups + 1));
+  CHECK(to_network(8) == doctest::Approx(7 * chance_of_any(256, 8, 32)));
 }
 
 TEST_CASE("in one node every GPU sends and receives what is not its own") {

@@ -143,6 +143,16 @@ TEST_CASE("experts, latent attention and windows are read") {
   }
   CHECK(kinds == "DedEde");
   CHECK(m.predictor_kind().experts);
+  CHECK(m.expert_groups == 1);
+  CHECK(m.top_k_groups == 1);
+}
+
+TEST_CASE("a token visits all groups of experts unless the model says how many") {
+  const std::string shape =
+      "{arch: moe, layers: 2, hidden: 64, heads: 4, ffn: 64, vocab: 100, experts: 8, top_k: 2, expert_ffn: 32, "
+      "expert_groups: 4";
+  CHECK(read(shape + "}").model->top_k_groups == 4);
+  CHECK(read(shape + ", top_k_groups: 2}").model->top_k_groups == 2);
 }
 
 TEST_CASE("wrong experts, latent attention and windows say what would be right") {
@@ -150,6 +160,12 @@ TEST_CASE("wrong experts, latent attention and windows say what would be right")
   CHECK(contains(error_of(shape + "ffn: 64}"), "arch moe needs 'experts'"));
   CHECK(contains(error_of(shape + "experts: 8, top_k: 9, expert_ffn: 64}"), "top_k"));
   CHECK(contains(error_of(shape + "experts: 8, expert_ffn: 64}"), "top_k is missing"));
+  const std::string groups = shape + "experts: 8, top_k: 4, expert_ffn: 64, ffn: 64, ";
+  CHECK(contains(error_of(groups + "expert_groups: 3}"), "expert_groups=3 does not divide experts=8"));
+  CHECK(contains(error_of(groups + "expert_groups: 4, top_k_groups: 5}"), "more than the expert_groups=4"));
+  CHECK(contains(error_of(groups + "expert_groups: 4, top_k_groups: 1}"), "more than the 2 of top_k_groups=1"));
+  CHECK(contains(error_of("{arch: llama, layers: 2, hidden: 64, heads: 4, ffn: 64, vocab: 9, expert_groups: 2}"),
+                 "no 'experts'"));
   CHECK(contains(error_of(shape + "experts: 8, top_k: 2}"), "expert_ffn is missing"));
   CHECK(contains(error_of(shape + "experts: 8, top_k: 2, expert_ffn: 64, ffn: 64, moe_every: 3}"),
                  "none of the 2 layers"));
