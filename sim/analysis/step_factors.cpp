@@ -69,7 +69,7 @@ std::optional<StepFactors> load_step_factors(const DataFolder& data, Diagnostics
 }
 
 Case with_step_factors(Case subject, const StepFactors& factors) {
-  if (const auto of = factors.software.find(subject.software.name); of != factors.software.end()) {
+  if (const auto of = factors.software.find(subject.software.fitted_as); of != factors.software.end()) {
     Software& s = subject.software;
     scale(s.forward, of->second.elementwise);
     scale(s.backward, of->second.elementwise);

@@ -44,7 +44,7 @@ double& slot(StepFactors& factors, const FittedFactor& f) {
 }
 
 bool concerns(const FittedFactor& f, const Case& c) {
-  if (f.kind == "software") return c.software.name == f.owner;
+  if (f.kind == "software") return c.software.fitted_as == f.owner;
   if (c.cluster.gpu.name != f.owner) return false;
   if (f.name == "matmul_8") return c.train.precision == Precision::fp8;
   if (const auto kernel = flash_kernel(f.name)) return c.train.attention == *kernel;
@@ -56,7 +56,7 @@ bool concerns(const FittedFactor& f, const Case& c) {
 std::vector<FittedFactor> factors_of(const std::vector<StepObservation>& observations) {
   std::map<std::string, int> software, gpus;
   for (const StepObservation& o : observations) {
-    ++software[o.subject.software.name];
+    ++software[o.subject.software.fitted_as];
     ++gpus[o.subject.cluster.gpu.name];
   }
   std::vector<FittedFactor> list;

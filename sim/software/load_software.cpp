@@ -212,6 +212,7 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   reader.text("name");
   reader.text("inherits");
   reader.text_list("aliases");
+  profile.fitted_as = reader.text("fitted_as").value_or("");
   profile.source = reader.text("source").value_or(profile.source);
   read_kernels(reader, profile, diagnostics);
   read_host(reader, profile);
@@ -263,6 +264,7 @@ std::optional<Loaded> load(const config::Catalogue& catalogue, std::string_view 
     loaded.variants = read_profile(*file->node, loaded.profile, diagnostics);  // only those of the profile itself stay
   }
   loaded.profile.name = line.front().name;
+  if (loaded.profile.fitted_as.empty()) loaded.profile.fitted_as = loaded.profile.name;
   loaded.profile.family = line.back().name;
   if (diagnostics.error_count() > errors_before) return std::nullopt;
   return loaded;

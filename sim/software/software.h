@@ -17,6 +17,9 @@ namespace foretrain {
 struct Software {
   std::string name;
   std::string family;  // the profile its line of `inherits` ends at: frameworks of one family share most of their code
+  // The profile whose fitted factors (hardware/calibrated/steps.yaml) hold for this one: itself, or the one that it is
+  // another version of, where its own runs are too few to tell them apart.
+  std::string fitted_as;
 
   // Elementwise kernels of one layer: norms, activations, rotary, residual, bias, dropout, casts.
   // HBM bytes = 2 * tokens * (hidden * h / sp + attention * q / tp + ffn * f / tp), with h the hidden size, q the width

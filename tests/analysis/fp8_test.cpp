@@ -37,7 +37,7 @@ std::string expert_job(const std::string& precision, double gbps = 400) {
          precision + "}\nplan: {ep: 16, etp: 1, zero: 0, overlap: {grad_reduce: false}}";
 }
 
-double step_seconds(const std::string& yaml) { return simulate_plainly(case_of(yaml)).step_time.seconds(); }
+double seconds_of_step(const std::string& yaml) { return simulate_plainly(case_of(yaml)).step_time.seconds(); }
 
 // Seconds of a layer's kernels in both passes, by what they belong to.
 std::map<std::string, double> kernels_of_layer(const std::string& yaml) {
@@ -101,8 +101,8 @@ TEST_CASE("a scale for every 128 elements makes casts and kept inputs 1/32 byte 
 }
 
 TEST_CASE("a blockwise recipe costs more than one of tensors, and both less than bf16") {
-  const double bf16 = step_seconds(dense_job("precision: bf16")), block = step_seconds(dense_job(kBlockwise)),
-               tensor = step_seconds(dense_job("precision: fp8, fp8: {recipe: per-tensor}"));
+  const double bf16 = seconds_of_step(dense_job("precision: bf16")), block = seconds_of_step(dense_job(kBlockwise)),
+               tensor = seconds_of_step(dense_job("precision: fp8, fp8: {recipe: per-tensor}"));
   CHECK(tensor < block);
   CHECK(block < bf16);
 }
