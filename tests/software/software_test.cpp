@@ -190,6 +190,18 @@ TEST_CASE("a profile keeps what it does not change") {
   CHECK(profile->state_bytes(0, true) == Software::StateBytes{1, 1, 1, 0});
 }
 
+TEST_CASE("versions of a framework differ in what changed, and share what was fitted to its runs") {
+  const Software now = loaded("hf-deepspeed"), before = loaded("hf-deepspeed", "DeepSpeed 0.14.2");
+  const Software long_ago = loaded("hf-deepspeed", "deepspeed 0.9.5");
+  CHECK(now.reduces_whole_gradients(2));
+  CHECK(before.reduces_whole_gradients(2));
+  CHECK_FALSE(long_ago.reduces_whole_gradients(2));  // slices went to their owners until 0.12.4
+  CHECK_FALSE(now.zeropp_rewrites_second_copy);
+  CHECK(before.zeropp_rewrites_second_copy);
+  for (const Software& version : {now, before, long_ago}) CHECK(version.fitted_as == "hf-deepspeed");
+  CHECK(loaded("megatron-core").fitted_as == "megatron-core");
+}
+
 TEST_CASE("circles of inheritance are errors, not hangs") {
   Folder folder;
   folder.write("self", "inherits: self\n");
