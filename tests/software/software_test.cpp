@@ -113,7 +113,7 @@ TEST_CASE("a version text picks a variant; case is ignored and the first match w
   const char* liger = "HF SFT trainer + accelerate FSDP, fms-acceleration (foak-fast-kernels-liger)";
   CHECK(loaded("hf-trainer", liger).name == "hf-trainer-liger");
   CHECK(loaded("hf-trainer", "fms-acceleration (FOAK)").name == "hf-trainer-fused");
-  CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2, DeepSpeed").name == "hf-deepspeed");
+  CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2, DeepSpeed").name == "hf-deepspeed-2023");
   CHECK(loaded("hf-trainer", "CUDA 11.8, PyTorch 2.0, flash-attn 2").name == "hf-trainer");
   CHECK(loaded("torchtitan", "torchtitan 2024-12 eager").name == "torchtitan-eager");
   CHECK(loaded("torchtitan", "torchtitan 2025-03 + torch.compile").name == "torchtitan");
