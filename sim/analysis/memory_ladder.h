@@ -12,7 +12,7 @@ namespace foretrain {
 
 // What a ladder is made for: one model, from serving it to training all of it.
 struct LadderQuestion {
-  std::string model;     // as a scenario names it
+  std::string model;          // as a scenario names it
   std::string software = {};  // empty: the one that the training rows together call for
   std::int64_t streams = 1, context = 4096;
   double cache_bytes = 2;

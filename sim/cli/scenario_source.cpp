@@ -65,7 +65,7 @@ void take_assignment(const std::string& text, ScenarioSource& source) {
 
 }  // namespace
 
-void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source) {
+void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source, Variations variations) {
   for (const Field& field : scenario_fields()) {
     if (!field.flag.empty() && parser.get_option_no_throw(std::string(field.flag)) == nullptr) {
       add_flag(parser, words, source, field);
@@ -81,6 +81,7 @@ void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSourc
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->group(group_of_fields(words));
+  if (variations == Variations::none) return;
   parser
       .add_option("--vary", source.variations,
                   words("a case for every value, such as zero=1,2,3 or gpu=a100-40g:8,a100-80g:4; "

@@ -23,8 +23,10 @@ struct ScenarioSource {
 // flag that the parser has already keeps the command's own meaning.
 void add_scenario_options(CLI::App& parser, const report::Words& words, ScenarioSource& source,
                           const std::string& file_help);
-// The flags of fields, --set and --vary alone.
-void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source);
+// The flags of fields and --set alone, and --vary where variations make cases.
+enum class Variations { of_cases, none };
+void add_field_flags(CLI::App& parser, const report::Words& words, ScenarioSource& source,
+                     Variations variations = Variations::of_cases);
 
 // The document that file and flags make; nullopt after reporting what is wrong.
 std::optional<config::Node> load_document(const ScenarioSource& source, Diagnostics& diagnostics);

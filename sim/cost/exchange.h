@@ -9,8 +9,8 @@
 namespace foretrain {
 
 // How tokens go to their experts and back: the all-to-all of a mixture of experts. Experts are spread evenly over the
-// ranks of a group, and every token chooses top_k of them, all alike likely: of all of them, or of those of top_groups of
-// the groups that they lie in, one after the other.
+// ranks of a group, and every token chooses top_k of them, all alike likely: of all of them, or of those of top_groups
+// of the groups that they lie in, one after the other.
 struct TokenExchange {
   // Every copy of a token travels by itself; or a token crosses to every other node with one of its experts once, to
   // the GPU on the same rail, which passes it on to every GPU of its node with one of them (DeepEP,

@@ -57,8 +57,8 @@ struct Model {
   bool qk_norm = false;              // a norm of every head's queries and keys (Qwen3)
 
   // Mixture of experts: a router sends every token to top_k of the experts of its layer.
-  std::int64_t experts = 0;            // of one layer; 0 = a dense model
-  std::int64_t top_k = 0;              // experts that a token visits
+  std::int64_t experts = 0;  // of one layer; 0 = a dense model
+  std::int64_t top_k = 0;    // experts that a token visits
   // The experts lie in so many groups, of which a token visits no more than top_k_groups: DeepSeek-V3 lays a group on
   // a node, so that a token crosses the network at most so many times (arXiv 2412.19437, section 2.1.2).
   std::int64_t expert_groups = 1, top_k_groups = 1;

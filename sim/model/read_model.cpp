@@ -89,7 +89,8 @@ void read_expert_groups(MapReader& reader, Model& model) {
     reader.error("top_k_groups", message("top_k_groups={} are more than the expert_groups={}", model.top_k_groups,
                                          model.expert_groups));
     model.top_k_groups = model.expert_groups;
-  } else if (const std::int64_t within = model.experts / model.expert_groups * model.top_k_groups; model.top_k > within) {
+  } else if (const std::int64_t within = model.experts / model.expert_groups * model.top_k_groups;
+             model.top_k > within) {
     reader.error("top_k", message("top_k={} experts are more than the {} of top_k_groups={}", model.top_k, within,
                                   model.top_k_groups));
   }

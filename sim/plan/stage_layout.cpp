@@ -218,7 +218,8 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
 
 double gathered_weight_bytes(const Train& train, double parameters, double of_layers) {
   const double element = element_bytes(train.precision);
-  return (parameters - of_layers) * element + of_layers * (train.fp8.gathers_parameters ? 1.0 + train.fp8.weight_scale_bytes() : element);
+  return (parameters - of_layers) * element +
+         of_layers * (train.fp8.gathers_parameters ? 1.0 + train.fp8.weight_scale_bytes() : element);
 }
 
 std::vector<GradientBucket> gradient_buckets(const StageLayout& stage, double gradient_bytes, double bucket_bytes) {

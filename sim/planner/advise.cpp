@@ -57,20 +57,32 @@ class Adviser {
     Advice a;
     a.name = subject_.name;
     a.subject = subject_;
-    for (const int gpus : sizes()) a.sizes.push_back(sized(gpus));
+    for (const int gpus : sizes()) {
+      if (stopped() && !a.sizes.empty()) break;
+      a.sizes.push_back(sized(gpus));
+    }
     if (std::all_of(a.sizes.begin(), a.sizes.end(), [](const auto& s) { return !s.why_not.empty(); })) {
       diagnostics.error(subject_.position, a.sizes.back().why_not);
       return std::nullopt;
     }
     for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) consider(a, i);
-    for (int times = 2; !settled(a) && times <= kMostTimesLarger && can_grow(); times *= 2) {
+    for (int times = 2; !settled(a) && !stopped() && times <= kMostTimesLarger && can_grow(); times *= 2) {
       a.sizes.push_back(sized(subject_.cluster.gpus * times));
       consider(a, a.sizes.size() - 1);
     }
+    a.complete = !stopped();
     return a;
   }
 
+  Advice::Size whole() const {
+    Advice::Size size = sized(subject_.cluster.gpus);
+    if (size.answer() != nullptr) add_free_changes(size);
+    return size;
+  }
+
  private:
+  bool stopped() const { return options_.search.stop != nullptr && *options_.search.stop; }
+
   bool can_grow() const {
     return subject_.cluster.nics > 0 && subject_.cluster.gpus % subject_.cluster.gpus_per_node == 0;
   }
@@ -111,12 +123,14 @@ class Adviser {
     Case c = subject_;
     c.cluster.gpus = gpus;
     size.best = best(c, &size);
-    if (!size.best && size.why_not.empty()) make_fit(std::move(c), size);
+    if (!size.best && size.why_not.empty() && !stopped()) make_fit(std::move(c), size);
     return size;
   }
 
-  // Free changes one after another, then what can be kept in host memory.
+  // Free changes one after another, then what can be kept in host memory beside them, or instead (8-bit states stay on
+  // the GPU).
   void make_fit(Case c, Advice::Size& size) const {
+    const Case as_asked = c;
     for (const CaseChange& change : free_changes(0)) {
       const bool saves_memory = change.name != "fp8" && change.name != "fused-kernels";
       const auto changed = saves_memory ? change.apply({c, environment_}) : std::nullopt;
@@ -125,12 +139,17 @@ class Adviser {
       size.changes.push_back(change.what);
       if ((size.changed = best(c))) return;
     }
-    c.open_plan->offload.reset();
-    if ((size.changed = best(c))) {
-      size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
-      return;
+    for (const bool with_changes : {true, false}) {
+      if (!with_changes) {
+        c = as_asked;
+        size.changes.clear();
+      }
+      c.open_plan->offload.reset();
+      if ((size.changed = best(c))) {
+        size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
+        return;
+      }
     }
-    size.changes.clear();
   }
 
   bool in_time(const Advice::Answer& answer) const {
@@ -148,7 +167,7 @@ class Adviser {
   void consider(Advice& a, std::size_t index) const {
     Advice::Size& size = a.sizes[index];
     if (size.answer() == nullptr) return;
-    add_free_changes(size);
+    if (!stopped()) add_free_changes(size);
     const bool meets = in_time(*size.answer()) || in_time(fastest(size));
     if (meets || !a.recommended ||
         fastest(size).outcome.step_time < fastest(a.sizes[*a.recommended]).outcome.step_time) {
@@ -177,7 +196,7 @@ class Adviser {
          try_changes(free_changes(options_.mean_tokens), as_planned, options_.search.threads)) {
       Advice::Free free{tried.change.name, tried.change.what, tried.outcome, {}};
       const auto changed = tried.change.apply({open, environment_});
-      if (plan_again && changed) {
+      if (plan_again && changed && !stopped()) {
         if (const auto answer = best(changed->subject)) free.best_plan = answer->outcome;
       }
       constexpr double kHelps = 0.995;
@@ -190,7 +209,7 @@ class Adviser {
       }
       size.free.push_back(std::move(free));
     }
-    if (!size.helpful.empty()) size.together = best(all);
+    if (!size.helpful.empty() && !stopped()) size.together = best(all);
     for (const TriedChange& tried : try_changes(plan_changes(), as_planned, options_.search.threads)) {
       size.free.push_back({tried.change.name, tried.change.what, tried.outcome, {}});
     }
@@ -273,6 +292,10 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
 std::optional<Advice> advise(const Case& subject, const Environment& environment, const AdviseOptions& options,
                              Diagnostics& diagnostics) {
   return Adviser(subject, environment, options).advice(diagnostics);
+}
+
+Advice::Size advise_size(const Case& subject, const Environment& environment, const AdviseOptions& options) {
+  return Adviser(subject, environment, options).whole();
 }
 
 }  // namespace foretrain

@@ -57,11 +57,15 @@ struct Advice {
   // The smallest that fits and meets the deadline, with free changes if it must be; else the fastest that fits.
   std::optional<std::size_t> recommended;
   bool meets_deadline = true;
+  bool complete = true;  // false if it was stopped: plans or sizes that were not looked at may be better
 };
 
 // Precondition: the case's plan is open (Case::open_plan); what is fixed of it stays so except for degrees of
 // parallelism. nullopt if no plan is legal on any size; why is reported.
 std::optional<Advice> advise(const Case& subject, const Environment& environment, const AdviseOptions& options,
                              Diagnostics& diagnostics);
+
+// The case's whole machine alone, with what is free to try on it. The same precondition.
+Advice::Size advise_size(const Case& subject, const Environment& environment, const AdviseOptions& options);
 
 }  // namespace foretrain

@@ -21,6 +21,12 @@ std::string rent_table(const RentQuestion& question, const RentAnswer& answer, c
 std::string rent_json(const RentQuestion& question, const RentAnswer& answer);
 std::string rent_csv(const RentQuestion& question, const RentAnswer& answer);
 
+// The end of the answer: how the question was understood, and what was assumed.
+std::string rent_understood(const RentQuestion& question, const Terminal& terminal);
+
+// "in 12.3 h (10.1 to 14.5) for 24.6 USD (20.2 to 29.0)".
+Message takes(const RentQuestion& question, const RentCandidate& candidate);
+
 // "2 x lambda/a100-40g-8 (16 x a100-sxm4-40gb)".
 Message rented(const RentQuestion& question, const RentCandidate& candidate);
 

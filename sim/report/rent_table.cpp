@@ -8,6 +8,7 @@
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/rent_report.h"
+#include "sim/report/understood_text.h"
 
 namespace foretrain::report {
 namespace {
@@ -197,7 +198,21 @@ std::string buying(const RentQuestion& question, const RentAnswer& answer, bool 
   return text;
 }
 
-std::string understood(const RentQuestion& question, const Terminal& terminal) {
+// What was filled in for the job; what was for a machine is that machine's.
+std::vector<Message> assumed_of_all(const RentQuestion& question) {
+  std::vector<Message> all = question.assumptions;
+  for (const Message& said : question.cases.front().assumptions) {
+    const bool everywhere = std::all_of(question.cases.begin(), question.cases.end(), [&](const Case& c) {
+      return std::find(c.assumptions.begin(), c.assumptions.end(), said) != c.assumptions.end();
+    });
+    if (everywhere) all.push_back(said);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string rent_understood(const RentQuestion& question, const Terminal& terminal) {
   const Words& words = terminal.words;
   std::string text = styled(words("as understood"), Style::faint, terminal) + "\n";
   // Machines differ in what is taken where the question leaves it open.
@@ -223,19 +238,17 @@ std::string understood(const RentQuestion& question, const Terminal& terminal) {
                     terminal.width, 4) +
             "\n";
   }
-  return text +
-         wrapped(
-             "  " + words("money: in the middle of a price's band and of the expected hours; months and years that are "
-                          "begun are paid whole"),
-             terminal.width, 4) +
-         "\n";
+  text += wrapped("  " + words("money: in the middle of a price's band and of the expected hours; months and years "
+                               "that are begun are paid whole"),
+                  terminal.width, 4) +
+          "\n";
+  const std::string filled_in = sentences(message("assumed"), {{"", assumed_of_all(question)}}, terminal);
+  return filled_in.empty() ? text : text + "\n" + filled_in;
 }
-
-}  // namespace
 
 std::string rent_table(const RentQuestion& question, const RentAnswer& answer, const Terminal& terminal, bool every) {
   const Words& words = terminal.words;
-  std::string text = styled(printable(question.title), Style::bold, terminal) + "\n\n";
+  std::string text = question.title.empty() ? "" : styled(printable(question.title), Style::bold, terminal) + "\n\n";
   text += styled(wrapped(printable(words(rent_verdict(question, answer))), terminal.width, 2), Style::good, terminal) +
           "\n";
   if (!answer.complete) {
@@ -260,7 +273,7 @@ std::string rent_table(const RentQuestion& question, const RentAnswer& answer, c
     text += "\n" + plans(question, answer, shown, terminal);
   }
   for (const std::string& section : {left_out(question, answer, every, terminal),
-                                     buying(question, answer, every, terminal), understood(question, terminal)}) {
+                                     buying(question, answer, every, terminal), rent_understood(question, terminal)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

@@ -18,11 +18,6 @@ Message in_money(double value, Band range, const std::string& currency) {
   return band.empty() ? expected : message("{} ({})", expected, band);
 }
 
-Message takes(const RentQuestion& question, const RentCandidate& c) {
-  return message("in {} for {}", in_hours(c.time.total(), c.hours),
-                 in_money(c.money, c.money_range, question.currency));
-}
-
 // Precondition: a deadline or a budget.
 Message asked(const RentQuestion& question) {
   const Message within =
@@ -50,6 +45,11 @@ std::string rent_hours(double value) { return significant(value, 3); }
 Message between(Band band, const std::function<std::string(double)>& text) {
   const std::string from = text(band.low), to = text(band.high);
   return from == to ? Message() : message("{} to {}", from, to);
+}
+
+Message takes(const RentQuestion& question, const RentCandidate& c) {
+  return message("in {} for {}", in_hours(c.time.total(), c.hours),
+                 in_money(c.money, c.money_range, question.currency));
 }
 
 Message rented(const RentQuestion& question, const RentCandidate& c) {

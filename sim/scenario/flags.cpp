@@ -79,12 +79,34 @@ void name_cases(std::vector<Node>& cases, const std::vector<std::string>& labels
   }
 }
 
+// Takes fields of the whole file to its root; those of cases come back.
+std::vector<FlagValue> set_file_fields(const std::vector<FlagValue>& values, Node& root) {
+  std::vector<FlagValue> of_cases;
+  for (const FlagValue& given : values) {
+    const Field* field = find_field(given.path);
+    if (field != nullptr && field->place == Field::Place::file) {
+      config::set_entry(root, given.path, Node{position_of_flag(given.flag), given.text, false});
+    } else {
+      of_cases.push_back(given);
+    }
+  }
+  return of_cases;
+}
+
+bool names_model(const Node& node, Diagnostics& diagnostics) {
+  if (node.find("model") != nullptr) return true;
+  diagnostics.error(position_of_flag("command line"), message("--model is missing; for instance --model llama-2-7b"));
+  return false;
+}
+
 // What nothing can be assumed for.
 bool describes_a_run(const Node& node, Diagnostics& diagnostics) {
-  const auto missing = [&](const Message& what) { diagnostics.error(position_of_flag("command line"), what); };
-  if (node.find("model") == nullptr) missing(message("--model is missing; for instance --model llama-2-7b"));
-  if (machine_of(node).empty()) missing(message("--gpu or --node is missing; for instance --gpu a100-80g --gpus 8"));
-  return node.find("model") != nullptr && !machine_of(node).empty();
+  const bool has_model = names_model(node, diagnostics), has_machine = !machine_of(node).empty();
+  if (!has_machine) {
+    diagnostics.error(position_of_flag("command line"),
+                      message("--gpu or --node is missing; for instance --gpu a100-80g --gpus 8"));
+  }
+  return has_model && has_machine;
 }
 
 }  // namespace
@@ -96,15 +118,7 @@ std::optional<Node> with_flags(const Node* document, const std::vector<FlagValue
   Node root = document != nullptr ? *document : config::empty_map(command_line);
   if (!has_cases(root)) return root;  // the reader says what is wrong with it
 
-  std::vector<FlagValue> of_cases;
-  for (const FlagValue& given : values) {
-    const Field* field = find_field(given.path);
-    if (field != nullptr && field->place == Field::Place::file) {
-      config::set_entry(root, given.path, Node{position_of_flag(given.flag), given.text, false});
-    } else {
-      of_cases.push_back(given);
-    }
-  }
+  const std::vector<FlagValue> of_cases = set_file_fields(values, root);
   const std::optional<Node> overlay = case_of(of_cases, diagnostics);
   std::vector<std::vector<Variant>> varied;
   for (const Variation& text : variations) varied.push_back(read_variation(text, diagnostics));
@@ -128,6 +142,20 @@ std::optional<Node> with_flags(const Node* document, const std::vector<FlagValue
   const bool from_base = document != nullptr && named_by_machine;
   if (from_base) std::erase_if(root.map(), [](const Node::Entry& entry) { return entry.key == "base"; });
   config::set_entry(root, "cases", Node{command_line, Node::Sequence(std::move(cases)), false});
+  return root;
+}
+
+std::optional<Node> job_with_flags(const Node* document, const std::vector<FlagValue>& values,
+                                   Diagnostics& diagnostics) {
+  Node root = document != nullptr ? *document : config::empty_map(position_of_flag("command line"));
+  if (!root.is_map()) return root;  // the reader says what is wrong with it
+  const std::vector<FlagValue> of_job = set_file_fields(values, root);
+  const std::optional<Node> job = case_of(of_job, diagnostics);
+  if (!job) return std::nullopt;
+  const Node* base = root.find("base");
+  if (base != nullptr && !base->is_map()) return root;
+  if (base != nullptr || !of_job.empty()) config::set_entry(root, "base", base != nullptr ? merge(*base, *job) : *job);
+  if (document == nullptr && !names_model(*job, diagnostics)) return std::nullopt;
   return root;
 }
 

@@ -18,4 +18,9 @@ inline constexpr std::size_t kMostVariedCases = 1'000;
 std::optional<config::Node> with_flags(const config::Node* document, const std::vector<FlagValue>& values,
                                        const std::vector<Variation>& variations, Diagnostics& diagnostics);
 
+// The document of a question of what to rent with the values laid over its job, which has no machine. Without a
+// document the values alone are the job.
+std::optional<config::Node> job_with_flags(const config::Node* document, const std::vector<FlagValue>& values,
+                                           Diagnostics& diagnostics);
+
 }  // namespace foretrain

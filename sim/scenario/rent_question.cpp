@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
+#include "sim/config/write.h"
 #include "sim/scenario/offer_list.h"
 #include "sim/scenario/rent_candidates.h"
 
@@ -91,16 +92,24 @@ void read_deadline(const std::string& text, const SourcePosition& position, Rent
   }
 }
 
-// The currency that all is said in, if nobody says it.
-void settle_currency(const SourcePosition& position, RentQuestion& question, Diagnostics& diagnostics) {
-  std::set<std::string> currencies;
-  for (const Offer& offer : question.offers) currencies.insert(offer.price.currency);
+// The currency that all is said in, if nobody says it. Of the whole catalogue it is that of most offers.
+void settle_currency(const SourcePosition& position, bool whole_catalogue, RentQuestion& question,
+                     Diagnostics& diagnostics) {
+  std::map<std::string, int> currencies;
+  for (const Offer& offer : question.offers) ++currencies[offer.price.currency];
   if (!question.currency.empty() || currencies.empty()) return;
-  question.currency = *currencies.begin();
-  if (currencies.size() > 1) {
+  const auto most = std::max_element(currencies.begin(), currencies.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  question.currency = most->first;
+  if (currencies.size() > 1 && whole_catalogue) {
+    question.assumptions.push_back(message("money is in {}, the currency of {} of {} offers", question.currency,
+                                           most->second, question.offers.size()));
+  } else if (currencies.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& [currency, offers] : currencies) names.push_back(currency);
     diagnostics.error(position, message("the offers are in {}; write rent.currency or a budget such as 2000{}, and "
                                         "rates in rent.exchange to compare them",
-                                        fmt::join(currencies, " and "), question.currency));
+                                        fmt::join(names, " and "), question.currency));
   }
 }
 
@@ -136,11 +145,36 @@ void check_network(const RentQuestion& question, MapReader& reader) {
   }
 }
 
+// The job with a batch that is the same on all machines: some sequences for every GPU of a usual machine, and one at
+// least for every GPU that is tried.
+Node with_batch(const Node& base, const RentSizes& sizes, RentQuestion& question) {
+  constexpr int kUsualBatch = 64;
+  const Node* train = base.find("train");
+  if (present(train) != nullptr && !train->is_map()) return base;  // is reported when it is read
+  const Node* batch = train != nullptr ? train->find("global_batch") : nullptr;
+  if (present(batch) != nullptr) return base;
+  const int sequences = std::max(kUsualBatch, sizes.most_gpus);
+  question.assumptions.push_back(message("train.global_batch is taken as {}, on all machines alike", sequences));
+  const Node taken{base.position, fmt::format("{}", sequences)};
+  const Node in_train{base.position, Node::Map{{"global_batch", base.position, taken}}};
+  return merge(base, {base.position, Node::Map{{"train", base.position, in_train}}});
+}
+
+// Of a map only these keys.
+Node picked(const Node& map, const std::vector<std::string>& keys) {
+  Node some = config::empty_map(map.position);
+  for (const std::string& key : keys) {
+    if (const Node* value = map.find(key)) config::set_entry(some, key, *value);
+  }
+  return some;
+}
+
 // All of the `rent` section, and what it makes of `base`.
 void read_rent(const Node& node, const Node& base, const OfferPlaces& places, const RentOverrides& overrides,
                RentQuestion& question, Diagnostics& diagnostics) {
   MapReader reader(node, diagnostics, "rent");
-  question.currency = reader.text("currency").value_or("");
+  const std::string currency = reader.text("currency").value_or("");
+  question.currency = overrides.currency.empty() ? currency : overrides.currency;
   const auto deadline = reader.text("deadline"), budget = reader.text("budget");
   if (!overrides.deadline.empty()) {
     read_deadline(overrides.deadline, {}, question, diagnostics);
@@ -178,10 +212,10 @@ void read_rent(const Node& node, const Node& base, const OfferPlaces& places, co
   check_network(question, reader);
   reader.finish();
   if (diagnostics.has_errors()) return;
-  settle_currency(node.position, question, diagnostics);
+  settle_currency(node.position, !overridden && offers == nullptr, question, diagnostics);
   if (diagnostics.has_errors()) return;
-  list_candidates(question, base, sizes, places.data, offers != nullptr ? offers->position : node.position,
-                  diagnostics);
+  list_candidates(question, with_batch(base, sizes, question), sizes, places.data,
+                  offers != nullptr ? offers->position : node.position, diagnostics);
 }
 
 }  // namespace
@@ -218,6 +252,34 @@ std::optional<RentQuestion> load_rent_question(const std::string& path, const Da
   const auto root = config::parse_yaml_file(path, diagnostics);
   if (!root) return std::nullopt;
   return read_rent_question(*root, std::filesystem::path(path).parent_path().string(), data, diagnostics, overrides);
+}
+
+std::optional<RentQuestion> question_of_job(const Node& described, const std::string& tokens, const DataFolder& data,
+                                            const RentOverrides& overrides, Diagnostics& diagnostics) {
+  constexpr const char* kUsualTokens = "1e9";
+  Node job = picked(described, {"model", "train", "software", "software_version"});
+  if (const Node* plan = described.find("plan"); plan != nullptr && plan->is_map()) {
+    config::set_entry(job, "plan", picked(*plan, {"offload", "order"}));
+  }
+  const Node* train = job.find("train");
+  const auto says = [&](std::string_view key) {
+    const Node* value = train != nullptr && train->is_map() ? train->find(key) : nullptr;
+    return present(value) != nullptr;
+  };
+  const bool assumed = tokens.empty() && !says("tokens") && !says("samples");
+  if (assumed || !tokens.empty()) {
+    Node in_train = train != nullptr && train->is_map() ? *train : config::empty_map(described.position);
+    std::erase_if(in_train.map(), [](const Node::Entry& e) { return e.key == "samples" || e.key == "epochs"; });
+    config::set_entry(in_train, "tokens", Node{described.position, assumed ? kUsualTokens : tokens});
+    if (present(train) == nullptr || train->is_map()) config::set_entry(job, "train", std::move(in_train));
+  }
+  Node root = config::empty_map(described.position);
+  config::set_entry(root, "base", std::move(job));
+  auto question = read_rent_question(root, "", data, diagnostics, overrides);
+  if (question && assumed) {
+    question->assumptions.push_back(message("train.tokens is taken as {}; --tokens says how many", kUsualTokens));
+  }
+  return question;
 }
 
 }  // namespace foretrain

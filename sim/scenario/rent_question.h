@@ -52,22 +52,31 @@ struct RentQuestion {
     std::optional<std::size_t> subject;  // absent if it is left out
     Message why_not;
   };
-  std::vector<Case> cases;  // their plans are open
+  std::vector<Case> cases;           // their plans are open
+  std::vector<Message> assumptions;  // what was filled in for all of them on the user's behalf, a sentence each
   std::vector<Candidate> candidates;
 };
 
 // What the command line says in place of the file.
 struct RentOverrides {
   std::vector<std::string> offers;
-  std::string deadline, budget;
+  std::string deadline, budget, currency;
 };
 
 // Reads a question (design: section 6, with `rent` in place of `cases`; scenarios/rent). What is wrong with the
 // question is reported, nullopt then; an offer on which the job cannot run is a candidate with the reason.
 std::optional<RentQuestion> load_rent_question(const std::string& path, const DataFolder& data,
                                                Diagnostics& diagnostics, const RentOverrides& overrides = {});
+// The same from a parsed document, whose relative paths are taken from `folder`.
 std::optional<RentQuestion> read_rent_question(const config::Node& root, const std::string& folder,
                                                const DataFolder& data, Diagnostics& diagnostics,
                                                const RentOverrides& overrides = {});
+
+// The question that a case makes whose machine is to be found: its model, training and software on what is offered. Of
+// its plan, what is said of offload and order is fixed. `tokens`, if any, come before the case's own; without either a
+// job of 1e9 is assumed.
+std::optional<RentQuestion> question_of_job(const config::Node& described, const std::string& tokens,
+                                            const DataFolder& data, const RentOverrides& overrides,
+                                            Diagnostics& diagnostics);
 
 }  // namespace foretrain

@@ -99,9 +99,9 @@ struct Software {
   double bucket_bytes = 25 * 1024 * 1024.0;  // gradient bucket as reduced; infinite = one bucket
   double bucket_bytes_per_rank = 0;          // a bucket is at least this times the data-parallel ranks
   bool one_bucket_without_overlap = false;
-  double communication_buffer_bytes = 0;   // held for buckets beside the gradients themselves
-  bool zero1_all_reduce = false;           // ZeRO-1 reduces all gradients (all-reduce), then gathers weights
-  bool zero2_all_reduce = false;           // so does ZeRO-2, and every rank keeps its part of the sum
+  double communication_buffer_bytes = 0;  // held for buckets beside the gradients themselves
+  bool zero1_all_reduce = false;          // ZeRO-1 reduces all gradients (all-reduce), then gathers weights
+  bool zero2_all_reduce = false;          // so does ZeRO-2, and every rank keeps its part of the sum
   // Bytes of device memory that a gradient takes on its way to a reduction under ZeRO: copied into a bucket, divided by
   // the number of ranks, copied to the order that the collective wants.
   double zero_bucket_copy_bytes = 0;

@@ -81,8 +81,10 @@ TEST_CASE("experts of fewer groups a token mean less over the network") {
   };
   const double free = exchanged(""), two = exchanged(", expert_groups: 4, top_k_groups: 2"),
                one = exchanged(", expert_groups: 4, top_k_groups: 1");
-  // Of the three other nodes a token crosses to 3 x (1 - C(48, 4) / C(64, 4)), 3 x 1/2 x (1 - C(16, 4) / C(32, 4)), 3/4.
-  const double missed = 48.0 * 47 * 46 * 45 / (64.0 * 63 * 62 * 61), in_other = 16.0 * 15 * 14 * 13 / (32.0 * 31 * 30 * 29);
+  // Of the three other nodes a token crosses to 3 x (1 - C(48, 4) / C(64, 4)), 3 x 1/2 x (1 - C(16, 4) / C(32, 4)),
+  // 3/4.
+  const double missed = 48.0 * 47 * 46 * 45 / (64.0 * 63 * 62 * 61),
+               in_other = 16.0 * 15 * 14 * 13 / (32.0 * 31 * 30 * 29);
   CHECK(two / free == doctest::Approx(0.5 * (1 - in_other) / (1 - missed)).epsilon(0.02));
   CHECK(one / free == doctest::Approx(0.25 / (1 - missed)).epsilon(0.02));
 }

@@ -55,9 +55,8 @@ std::map<std::string, double> kernels_of_layer(const std::string& yaml) {
 
 TEST_CASE("linear layers run in fp8, and attention, router, norms and head as in bf16") {
   const std::set<std::string> quantised = {"qkv", "attention output", "experts in", "experts out", "mlp in", "mlp out"};
-  for (const auto& job : {dense_job, +[](const std::string& precision, const std::string&) {
-                            return expert_job(precision);
-                          }}) {
+  for (const auto& job :
+       {dense_job, +[](const std::string&precision, const std::string&) { return expert_job(precision); }}) {
     const auto wide = kernels_of_layer(job("precision: bf16", "micro_batch: 1")),
                narrow = kernels_of_layer(job(kBlockwise, "micro_batch: 1"));
     REQUIRE(wide.size() == narrow.size());

@@ -64,7 +64,8 @@ TEST_CASE("fp8 weights on the host are made of the masters there, which cross to
   };
   const CaseReport states = run("optimizer"), weights = run("optimizer+params");
   const double n = states.step.layouts[0].parameters();
-  // Two micro-batches fetch a byte a parameter in either pass; then masters of two bytes come, and copies of one return.
+  // Two micro-batches fetch a byte a parameter in either pass; then masters of two bytes come, and copies of one
+  // return.
   CHECK(work_of(weights, TaskKind::copy_from_host) - work_of(states, TaskKind::copy_from_host) ==
         doctest::Approx(2 * 2 * n + 2 * n));
   CHECK(work_of(weights, TaskKind::copy_to_host) - work_of(states, TaskKind::copy_to_host) == doctest::Approx(n));

@@ -86,11 +86,11 @@ TEST_CASE("quantised gradients cross a node as int4, and the network as a group'
 
 TEST_CASE("inside one group gradients are scattered in 16 bits whatever was asked for") {
   const auto one_node = [](const std::string& zeropp) {
-    return simulate_plainly(case_of(
-        "model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
-        "software: deepspeed\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
-        "train: {seq_len: 1024, global_batch: 8}\nplan: {zero: 3, micro_batch: 1" +
-        zeropp + "}"));
+    return simulate_plainly(
+        case_of("model: {arch: llama, layers: 8, hidden: 2048, heads: 16, kv_heads: 8, ffn: 5632, vocab: 32000}\n"
+                "software: deepspeed\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+                "train: {seq_len: 1024, global_batch: 8}\nplan: {zero: 3, micro_batch: 1" +
+                zeropp + "}"));
   };
   CHECK(one_node(", zeropp: {gradients: true}").step_time == one_node("").step_time);
 }

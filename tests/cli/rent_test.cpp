@@ -63,6 +63,20 @@ TEST_CASE("offers of one's own, deadline and budget come from the command line")
   CHECK(contains(json::parse(never.out)["verdict"].get<std::string>(), "no offer finishes within"));
 }
 
+TEST_CASE("a job needs no file") {
+  const Folder folder;
+  write_file(folder / "mine.yaml",
+             "currency: USD\ndate: today\nsource: a seller\noffers:\n"
+             "  - {name: card, machine: {gpu: rtx4090-24gb, gpus: 1}, price: 0.4USD/h}\n");
+  const Outcome o = run_program("rent --model llama-2-7b --peft qlora --tokens 1e7 --offers '" +
+                                (folder / "mine.yaml") + "' --currency USD --json -");
+  CHECK(o.status == 0);
+  const json answer = json::parse(o.out);
+  CHECK(answer["currency"] == "USD");
+  CHECK(answer["candidates"][0]["offer"]["name"] == "mine/card");
+  CHECK(run_program("rent --peft qlora --tokens 1e7").status == 2);
+}
+
 TEST_CASE("wrong questions are refused, and nothing is written") {
   const Folder folder;
   write_file(folder / "wrong.yaml", "base: {model: llama-2-7b}\nrent: {dedline: 3d}\n");

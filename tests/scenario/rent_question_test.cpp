@@ -112,7 +112,7 @@ TEST_CASE("samples and epochs are tokens") {
 
 TEST_CASE("the command line comes first") {
   const std::string file = kBase + "rent: {deadline: 3d, budget: 1CNY, offers: [" + own(kNode) + "]}";
-  const QuestionReading r = read_question(file, {{"idc10000/8x-h100"}, "12h", "70000CNY"});
+  const QuestionReading r = read_question(file, {{"idc10000/8x-h100"}, "12h", "70000CNY", ""});
   INFO(r.text);
   REQUIRE(r.question);
   CHECK(r.question->deadline_hours == 12.0);
