@@ -104,9 +104,9 @@ TEST_CASE("packing saves what padding wastes") {
 }
 
 TEST_CASE("what fits nowhere is said") {
-  const Advice a =
-      advice_of(open_case("gpt-3-175b", "{gpu: a100-sxm4-40gb, gpus: 2, gpus_per_node: 2, intra: nvswitch}",
-                          "{seq_len: 2048, global_batch: 16, precision: bf16}"));
+  const Advice a = advice_of(
+      open_case("gpt-3-175b", "{gpu: a100-sxm4-40gb, gpus: 2, gpus_per_node: 2, intra: nvswitch, host: {dram_gb: 64}}",
+                "{seq_len: 2048, global_batch: 16, precision: bf16}"));
   CHECK_FALSE(a.recommended);
   for (const Advice::Size& size : a.sizes) CHECK(size.free.empty());
 }
