@@ -217,10 +217,15 @@ bool StepBuilder::contraction_is_exact() const {
          (isolation_.outside_data_traffic && case_.plan.shares.empty());
 }
 
-void StepBuilder::enter(std::size_t crew) {
+void StepBuilder::take(std::size_t crew) {
   crew_ = crew;
   stage_ = crews_[crew].stage;
   ranks_ = crews_[crew].ranks;
+}
+
+// Takes a crew in hand for its passes, of which nothing is prepared yet.
+void StepBuilder::enter(std::size_t crew) {
+  take(crew);
   prepared_.clear();
   prepared_gather_.reset();
   contracted_.clear();

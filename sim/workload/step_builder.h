@@ -79,6 +79,7 @@ class StepBuilder {
   void create_streams();
   void form_crews();
   void order_passes();
+  void take(std::size_t crew);
   void enter(std::size_t crew);
   void issue_crew(std::size_t crew);
   PassTimes typical_pass_times(const Plan::Share& share);

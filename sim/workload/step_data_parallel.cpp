@@ -268,7 +268,7 @@ void StepBuilder::finish_step() {
   // What the host does once a step (logging, data, schedulers) comes when the optimizer's call has returned.
   std::vector<TaskId> returned(compute_.size());
   for (std::size_t crew = 0; crew < crews_.size(); ++crew) {
-    enter(crew);
+    take(crew);
     update_offloaded_state(norm);
     PerRank optimizers;
     for (std::uint32_t rank : ranks_) optimizers.push_back(updated_[rank].valid() ? updated_[rank] : optimizer_[rank]);
