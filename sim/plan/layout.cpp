@@ -55,14 +55,15 @@ const char* to_string(ContextParallel kind) {
   return "?";
 }
 
+std::int64_t default_micro_batches(const Plan& plan) { return feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp; }
+
 std::int64_t default_global_batch(const Plan& plan) {
   if (!plan.shares.empty()) {
     std::int64_t sequences = 0;
     for (const Plan::Share& share : plan.shares) sequences += share.sequences();
     return sequences;
   }
-  const std::int64_t stages = feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp;
-  return static_cast<std::int64_t>(plan.dp) * stages * plan.micro_batch;
+  return static_cast<std::int64_t>(plan.dp) * default_micro_batches(plan) * plan.micro_batch;
 }
 
 std::int64_t micro_batches(const Plan& plan, const Train& train) {

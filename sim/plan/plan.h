@@ -246,7 +246,9 @@ std::optional<PlanRequest> read_plan(const config::Node& node, Diagnostics& diag
 std::optional<Plan> resolve_plan(const PlanRequest& request, const Model& model, const Train& train,
                                  const ClusterDescription& cluster, const Software& software, Diagnostics& diagnostics);
 
-// The batch of a run that states none: one micro-batch for every data-parallel rank and pipeline stage.
+// Micro-batches of a pipeline, and with them the batch, of a run that states none: one for every stage, or two where
+// the schedule needs as many.
+std::int64_t default_micro_batches(const Plan& plan);
 std::int64_t default_global_batch(const Plan& plan);
 
 // Whether a schedule can pass so many micro-batches. The two-way schedules need two for every stage, and an even number

@@ -81,7 +81,7 @@ Message nearest_multiples(std::int64_t batch, std::int64_t of) {
 // Micro-batches of every rank where only their sizes are written: the same number.
 std::optional<Counts> equal_counts(const Question& q, const Plan& plan, const Counts& sizes) {
   const std::int64_t batch = q.train.global_batch, at_once = sum(sizes);
-  if (batch == 0) return Counts(sizes.size(), feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp);
+  if (batch == 0) return Counts(sizes.size(), default_micro_batches(plan));
   if (batch % at_once == 0) return Counts(sizes.size(), batch / at_once);
   q.error("micro_batch", message("global_batch={} is no multiple of the {} sequences that a micro-batch of every rank "
                                  "has together; legal global_batch: {}",
