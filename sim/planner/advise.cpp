@@ -123,14 +123,14 @@ class Adviser {
     Case c = subject_;
     c.cluster.gpus = gpus;
     size.best = best(c, &size);
-    if (!size.best && size.why_not.empty() && !stopped()) make_fit(std::move(c), size);
+    if (!size.best && size.why_not.empty() && !stopped()) make_fit(c, size);
     return size;
   }
 
   // Free changes one after another, then what can be kept in host memory beside them, or instead (8-bit states stay on
   // the GPU).
-  void make_fit(Case c, Advice::Size& size) const {
-    const Case as_asked = c;
+  void make_fit(const Case& as_asked, Advice::Size& size) const {
+    Case c = as_asked;
     for (const CaseChange& change : free_changes(0)) {
       const bool saves_memory = change.name != "fp8" && change.name != "fused-kernels";
       const auto changed = saves_memory ? change.apply({c, environment_}) : std::nullopt;
@@ -139,17 +139,16 @@ class Adviser {
       size.changes.push_back(change.what);
       if ((size.changed = best(c))) return;
     }
-    for (const bool with_changes : {true, false}) {
-      if (!with_changes) {
-        c = as_asked;
-        size.changes.clear();
-      }
-      c.open_plan->offload.reset();
-      if ((size.changed = best(c))) {
-        size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
-        return;
-      }
-    }
+    if (!size.changes.empty() && fits_with_host_memory(std::move(c), size)) return;
+    size.changes.clear();
+    fits_with_host_memory(as_asked, size);
+  }
+
+  bool fits_with_host_memory(Case c, Advice::Size& size) const {
+    c.open_plan->offload.reset();
+    size.changed = best(c);
+    if (size.changed) size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
+    return size.changed.has_value();
   }
 
   bool in_time(const Advice::Answer& answer) const {
