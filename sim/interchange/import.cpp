@@ -60,8 +60,19 @@ void translate_map(const Node& root, std::span<const ImportRule> rules, Imported
   for (const Node::Entry& entry : root.map()) translate(entry.key, entry.value, rules, imported);
 }
 
-// Values that need several of theirs: GPUs, the global batch, chunks of a pipeline. What only served for them is taken
-// out.
+// Full recompute by blocks is of so many layers of every chunk (Megatron-Core, TransformerBlock._checkpointed_forward).
+void combine_recompute(Imported& imported) {
+  const Imported::Taken* granularity = find_taken(imported, "plan.recompute");
+  const Imported::Taken* method = find_taken(imported, "import.recompute_method");
+  const auto layers = whole_at(imported, "import.recompute_layers");
+  if (!granularity || granularity->text != "full" || !method || lower_case(method->text) != "block" || !layers) return;
+  std::erase_if(imported.taken, [](const Imported::Taken& t) { return t.path == "plan.recompute"; });
+  const std::int64_t chunks = whole_at(imported, "plan.vpp").value_or(1);
+  imported.taken.push_back({"recompute_num_layers", "plan.recompute.blocks", fmt::format("{}", *layers * chunks)});
+}
+
+// Values that need several of theirs: GPUs, the global batch, chunks of a pipeline, recompute. What only served for
+// them is taken out.
 void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
   imported.taken.insert(imported.taken.end(), beside.begin(), beside.end());
   const auto put = [&](std::string theirs, std::string path, std::int64_t value) {
@@ -94,6 +105,7 @@ void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
   if (layers && chunk && *layers % (at("plan.pp") * *chunk) == 0) {
     put("layers of a virtual stage", "plan.vpp", *layers / (at("plan.pp") * *chunk));
   }
+  combine_recompute(imported);
   if (const Imported::Taken* quantised = find_taken(imported, "import.quantised")) {
     const std::string theirs = quantised->theirs, format = quantised->text;
     imported.taken.push_back({theirs, "train.peft.kind", "qlora"});

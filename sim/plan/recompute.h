@@ -31,9 +31,10 @@ struct Recompute {
     none,
     selective,  // scores, softmax, dropout and values of the attention core only
     full,       // every layer from its input
-    blocks,     // the first `blocks` layers of every pipeline stage in full, the others none
-    modules,    // of every layer the parts that are named
-    saved,      // of every layer all but the outputs that are named
+    blocks,  // `blocks` layers of every pipeline stage in full, the others none: the first of every chunk of the stage,
+             // as evenly as they divide (Megatron-Core, TransformerBlock._checkpointed_forward: so many of each chunk)
+    modules,  // of every layer the parts that are named
+    saved,    // of every layer all but the outputs that are named
   };
   static const char* to_string(Mode mode);
   Mode mode = Mode::none;

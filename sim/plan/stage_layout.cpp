@@ -75,8 +75,9 @@ void add_buckets(std::vector<GradientBucket>& buckets, const StageLayout& stage,
   if (open.parameters > 0) buckets.push_back(open);
 }
 
-// Whether the n-th layer of a stage runs its forward again in the backward pass.
-bool is_recomputed(const Recompute& recompute, const Software& software, std::int64_t n) {
+// Whether a layer runs its forward again in the backward pass: the n-th of its stage, the m-th of that chunk of it.
+bool is_recomputed(const Plan& plan, const Software& software, std::int64_t n, int chunk, std::int64_t m) {
+  const Recompute& recompute = plan.recompute;
   switch (recompute.mode) {
     case Recompute::Mode::none:
     case Recompute::Mode::modules:  // part of every layer's backward pass
@@ -85,7 +86,7 @@ bool is_recomputed(const Recompute& recompute, const Software& software, std::in
     case Recompute::Mode::full:
       return true;
     case Recompute::Mode::blocks:
-      return n < recompute.blocks;
+      return m < recompute.blocks / plan.vpp + (chunk < recompute.blocks % plan.vpp ? 1 : 0);
     case Recompute::Mode::selective:
       return software.selective_is_every_other_layer && n % 2 == 0;
   }
@@ -187,13 +188,13 @@ std::vector<StageLayout> stage_layouts(const Model& model, const Plan& plan, con
     first[position] = first[position - 1] + layers[position - 1];
   for (int s = 0; s < plan.pp; ++s) {
     StageLayout& stage = stages[static_cast<std::size_t>(s)];
-    std::int64_t of_stage = 0;  // index among the stage's layers: recompute {blocks: N} takes the first N
+    std::int64_t of_stage = 0;  // index among the stage's layers
     for (int c = 0; c < plan.vpp; ++c) {
       const auto position = static_cast<std::size_t>(chunk_position(plan, {s, c}));
       Chunk chunk;
       if (position == 0) chunk.blocks.push_back({.kind = Block::Kind::embedding, .rest = {.full = table + positions}});
       for (std::int64_t l = 0; l < layers[position]; ++l, ++of_stage) {
-        const bool recomputed = is_recomputed(plan.recompute, software, of_stage);
+        const bool recomputed = is_recomputed(plan, software, of_stage, c, l);
         chunk.blocks.push_back(layer_block(model, plan, model.layer_kind(first[position] + l), recomputed));
       }
       if (position + 1 == layers.size()) {

@@ -71,7 +71,8 @@ void resolve_recompute(const Question& q, Plan& plan) {
             message("plan.recompute.modules: latent attention has no projection of Q, K and V; legal: mla_up_proj"));
   }
   if (plan.recompute.mode != Recompute::Mode::blocks) return;
-  const std::int64_t stage_layers = (q.model.layers + q.pp - 1) / q.pp;
+  const bool spread_evenly = !q.request.layers && !q.request.layers_auto && q.request.ends_as_layers.value_or(0) == 0;
+  const std::int64_t stage_layers = spread_evenly ? (q.model.layers + q.pp - 1) / q.pp : q.model.layers;
   if (plan.recompute.blocks > stage_layers) {
     q.error("recompute", message("recompute blocks={} is more than the {} layers of a pipeline stage; legal: 0 to {}",
                                  plan.recompute.blocks, stage_layers, stage_layers));

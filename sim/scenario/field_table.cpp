@@ -279,7 +279,7 @@ std::vector<Field> plan_fields() {
               "all data-parallel ranks"),
       choice("plan.recompute", {"none", "selective", "full"}, "what runs again in the backward pass", "none",
              "--recompute"),
-      integer("plan.recompute.blocks", {0, 1e6}, "the first layers of every stage, in full"),
+      integer("plan.recompute.blocks", {0, 1e6}, "layers of every stage in full, the first of each of its chunks"),
       texts("plan.recompute.modules",
             "parts of every layer: core_attn, mlp, norm, qkv, att, ffn, moe, moe_act, shared_experts, mla_up_proj ..."),
       texts("plan.recompute.saved",

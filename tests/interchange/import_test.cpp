@@ -189,6 +189,24 @@ TEST_CASE("a command line of Megatron") {
                          {"software", "megatron-core"}});
 }
 
+TEST_CASE("recompute by blocks is of so many layers of every chunk") {
+  const auto recompute = [](const std::string& flags) {
+    return fields_of(
+        from_command("torchrun pretrain_gpt.py --micro-batch-size 1 --pipeline-model-parallel-size 4 " + flags));
+  };
+  const Fields plain = recompute("--recompute-granularity full --recompute-method block --recompute-num-layers 3");
+  CHECK(plain.at("plan.recompute.blocks") == "3");
+  CHECK_FALSE(plain.contains("plan.recompute"));
+  const Fields chunks = recompute(
+      "--recompute-granularity full --recompute-method block --recompute-num-layers 3 "
+      "--num-virtual-stages-per-pipeline-rank 2");
+  CHECK(chunks.at("plan.vpp") == "2");
+  CHECK(chunks.at("plan.recompute.blocks") == "6");
+  const Fields uniform = recompute("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  CHECK(uniform.at("plan.recompute") == "full");
+  CHECK_FALSE(uniform.contains("plan.recompute.blocks"));
+}
+
 TEST_CASE("a command line of the Trainer makes its batch from the GPUs") {
   const Fields fields = fields_of(
       from_command("deepspeed --num_gpus 4 train.py --model_name_or_path ./Llama --per_device_train_batch_size 2 "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/plan/plan.h"
+#include "sim/plan/stage_layout.h"
 
 namespace foretrain {
 namespace {
@@ -53,6 +54,37 @@ TEST_CASE("a prediction module counts as a layer and a loss, and the loss beside
         CHECK(*std::min_element(cut.begin(), cut.end()) >= 0);
         CHECK(*std::max_element(cut.begin(), cut.end()) - cut.back() <= 1 + 2 * modules + 1);
       }
+    }
+  }
+}
+
+TEST_CASE("recomputed blocks are the first layers of every chunk, as evenly as they divide") {
+  Model model;
+  model.layers = 24;
+  model.hidden = 64;
+  model.heads = 4;
+  model.ffn = 256;
+  model.vocab = 128;
+  Plan plan;
+  plan.pp = 2;
+  plan.vpp = 3;
+  plan.schedule = PipelineSchedule::interleaved;
+  for (std::int64_t blocks = 0; blocks <= 12; ++blocks) {
+    CAPTURE(blocks);
+    plan.recompute = {Recompute::Mode::blocks, blocks};
+    for (const StageLayout& stage : stage_layouts(model, plan, Software{})) {
+      std::int64_t in_all = 0, fewest = 4, most = 0;
+      for (const Chunk& chunk : stage.chunks) {
+        std::vector<bool> recomputed;
+        for (const Block& block : chunk.blocks) {
+          if (block.kind == Block::Kind::layer) recomputed.push_back(block.recomputed);
+        }
+        CHECK(std::is_sorted(recomputed.rbegin(), recomputed.rend()));
+        const std::int64_t count = std::count(recomputed.begin(), recomputed.end(), true);
+        in_all += count, fewest = std::min(fewest, count), most = std::max(most, count);
+      }
+      CHECK(in_all == blocks);
+      CHECK(most - fewest <= 1);
     }
   }
 }
