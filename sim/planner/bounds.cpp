@@ -20,12 +20,14 @@ bool two_ways(const Plan& plan) {
 
 }  // namespace
 
-PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants)
+PlanBounds::PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants,
+                       const HostRates& hosts)
     : cases_(static_cast<std::size_t>(subject.cluster.kinds()), subject),
       case_(cases_.front()),
       global_batch_(subject.train.global_batch),
       cluster_(cluster),
       constants_(constants),
+      hosts_(hosts),
       groups_(cluster) {
   for (std::size_t kind = 0; kind < cases_.size(); ++kind) {
     cases_[kind].cluster.gpu = subject.cluster.gpu_of_kind(static_cast<int>(kind));
@@ -181,7 +183,8 @@ PlanBounds::Ends PlanBounds::ends_of_lane() {
       const Time busy = scaled(times[kind].all, passes_of_a_chunk()) + sends_of(stage) + data.on_compute_stream;
       const Composition update = optimizer_work(case_at(stage), layouts_[static_cast<std::size_t>(stage)]);
       const Time optimizer = at_speed(update, kinds[kind].speed).total();
-      const Time after = optimizer + data.after_optimizer + overhead;
+      const HostTimes host = host_times(stage);
+      const Time after = std::max(optimizer + data.after_optimizer, host.update) + overhead;
       if (stage == 0) first_optimizer = optimizer;
       const Time begin = staggered ? Time::zero() : fill;
       const Time last_pass = times[kind].last_backward + gather_time(kinds[kind]);
@@ -190,7 +193,7 @@ PlanBounds::Ends PlanBounds::ends_of_lane() {
       if (!staggered) end = std::max(end, data.on_own_stream);
       ends.passes = std::max({ends.passes, end, begin + busy + (drains ? drain : Time::zero())});
       ends.closing = std::max(ends.closing, after);
-      ends.stage = std::max({ends.stage, (staggered ? begin + busy + optimizer + overhead : end + after)});
+      ends.stage = std::max({ends.stage, host.copies, (staggered ? begin + busy + optimizer + overhead : end + after)});
       if (drains) ends.stage = std::max(ends.stage, begin + busy + drain + first_optimizer + overhead);
     }
     if (stage + 1 == plan.pp || plan.schedule == PipelineSchedule::dualpipe) continue;

@@ -7,6 +7,7 @@
 
 #include "sim/analysis/case_report.h"
 #include "sim/cost/placed_groups.h"
+#include "sim/workload/host_work.h"
 #include "sim/workload/layer_cost.h"
 
 namespace foretrain {
@@ -18,6 +19,8 @@ namespace foretrain {
 // them the last one goes back through these, and then come the agreement on the norm, the optimizer and the fixed cost
 // of a step. Data-parallel traffic is a second chain, on a stream of its own. Nothing in a simulation runs faster than
 // alone, so both are lower bounds; the waits that stages, links and GPUs cause each other are what simulation adds.
+// What the host does for the ranks of a node shares its links, cores and DRAM: those carry all of it in the time of a
+// step.
 //
 // Memory: the static bytes, and the activations in flight when most forward passes of a stage are open.
 //
@@ -28,7 +31,7 @@ namespace foretrain {
 class PlanBounds {
  public:
   // `subject`: as_simulated(); its plan does not matter. The references must outlive the bounds.
-  PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants);
+  PlanBounds(Case subject, const Cluster& cluster, const CollectiveConstants& constants, const HostRates& hosts);
   PlanBounds(const PlanBounds&) = delete;
   PlanBounds& operator=(const PlanBounds&) = delete;
 
@@ -76,6 +79,15 @@ class PlanBounds {
     Time taken_from_kernels;
   };
 
+  // What a rank has the host do in a step: bytes copied to it and back, parameters updated there.
+  struct HostAmounts {
+    double out = 0, back = 0, updated = 0;
+  };
+  // How long it takes at least: copies beside the passes, the update after them.
+  struct HostTimes {
+    Time copies, update;
+  };
+
   // By chunk, the forward passes that are open and the weight gradients that are owed when a forward pass begins; and
   // the chunk of the backward pass that comes next, if one does.
   struct Moment {
@@ -87,6 +99,7 @@ class PlanBounds {
   void enter(const Plan& plan);
   void enter(const Lane& lane);
   void enter_placement();
+  void enter_host_work();
   std::vector<Lane> unlike_lanes() const;
   int place_of(int stage) const;  // of the lane in hand: a number of its own for every stage of every lane
   int rank_at(int stage) const;
@@ -131,6 +144,9 @@ class PlanBounds {
   Traffic shard_gathers(int stage);
   Time updated_gathers(int stage);
   DataTimes data_times(int stage);
+  HostAmounts host_amounts(int stage);
+  HostTimes host_times(int stage);
+  Time host_time(Purpose purpose, double own, double others, int rank) const;
   std::vector<Moment> full_moments(int stage, std::int64_t micro_batches) const;
   double boundary_bytes() const;
   std::int64_t passes_of_a_chunk() const;
@@ -140,6 +156,7 @@ class PlanBounds {
   std::int64_t global_batch_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
+  const HostRates& hosts_;
   PlacedGroups groups_;
   Time norm_;
   double straggler_share_;
@@ -149,6 +166,8 @@ class PlanBounds {
   std::map<std::tuple<Purpose, int, int>, const GroupShape*> shapes_;  // by place_of()
   std::map<std::pair<int, int>, const GroupShape*> sends_;             // by place_of()
   std::vector<StageLayout> layouts_;
+  HostWork host_;  // of the plan in hand, and the least that any of its stages has the host do
+  HostAmounts least_host_amounts_;
   std::vector<Lane> lanes_;
   const Lane* lane_ = nullptr;  // in hand
   using CostKey = std::tuple<int, int, int, int, int, std::int64_t, bool, Recompute::Mode, int, ContextParallel>;

@@ -10,7 +10,7 @@
 
 namespace foretrain {
 
-// How many plans there are and what became of them.
+// How many plans there are and what became of them. A plan and those that it gives way to are one.
 struct SearchCounts {
   std::int64_t legal = 0;          // the size of the space
   std::int64_t beyond_memory = 0;  // their static bytes and activations in flight alone do not fit
@@ -80,7 +80,9 @@ struct PlannerOptions {
 };
 
 // The fastest plans for a case whose plan is open (Case::open_plan says what is fixed of it); the same as if every plan
-// of the space were simulated, and the same for any number of threads. nullopt if no plan is legal; why is reported.
+// of the space were simulated, and the same for any number of threads. A plan that does not fit gives way to one with
+// as many layers recomputed, or as much on drives, as must be (PlanSpace). nullopt if no plan is legal; why is
+// reported.
 std::optional<PlanAnswer> find_plans(const Case& subject, const Environment& environment, const PlannerOptions& options,
                                      Diagnostics& diagnostics);
 

@@ -2,11 +2,14 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
 #include "sim/base/parallel.h"
 #include "sim/planner/bounds.h"
+#include "sim/planner/bounds_pool.h"
+#include "sim/planner/frontier.h"
 #include "sim/planner/planner.h"
 #include "sim/planner/space.h"
 #include "sim/planner/trial.h"
@@ -22,12 +25,6 @@ constexpr std::size_t kMostMisses = 48;
 // Faster plans than the one that is compared with are counted up to so many: beyond, the plan is not a good one, and
 // the exact number takes minutes.
 constexpr std::int64_t kMostCounted = 512;
-
-struct Candidate {
-  PlanChoice choice;
-  Time bound;
-  Bytes missing;  // at least
-};
 
 struct FoundPlan {
   PlanChoice choice;
@@ -64,7 +61,8 @@ class Search {
         environment_(environment),
         options_(options),
         trials_(case_, environment),
-        space_(case_, trials_.cluster(), environment.collectives) {}
+        space_(case_, trials_.cluster(), environment.collectives),
+        bounds_(case_, trials_.cluster(), environment.collectives, environment.hosts) {}
 
   const PlanSpace& space() const { return space_; }
 
@@ -122,40 +120,60 @@ class Search {
 
   // Every legal plan goes to those worth simulating, in ascending order of their bounds, or to those that do not fit.
   void bound_all() {
-    std::vector<std::vector<Candidate>> open(space_.families()), full(space_.families());
+    std::vector<Judged> judged(space_.families());
     std::vector<std::size_t> first;  // families that share the time of kernels are bounded by one thread
     for (std::size_t family = 0; family < space_.families(); ++family) {
       if (!space_.continues(family)) first.push_back(family);
     }
     std::mutex telling;
-    std::size_t judged = 0;
+    std::size_t done = 0;
     parallel_for(first.size(), options_.threads, [&](std::size_t group) {
-      PlanBounds bounds(case_, trials_.cluster(), environment_.collectives);
+      const BoundsPool::Borrowed bounds = bounds_.borrow();
       for (std::size_t family = first[group]; family == first[group] || space_.continues(family); ++family) {
         if (stopped()) return;
-        space_.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
-          if (trials_.too_long(plan)) {
-            open[family].push_back({choice, Time::max(), Bytes{}});
-            return;
-          }
-          const Bytes missing = bounds.missing_memory(plan);
-          const bool fits = missing <= Bytes{};
-          (fits ? open : full)[family].push_back(
-              {choice, fits ? bound_of(bounds, plan) : Time::zero(), fits ? Bytes{} : missing});
-        });
+        judged[family] = judge(family, *bounds);
       }
       const std::lock_guard one_at_a_time(telling);
-      tell(SearchProgress::Phase::judging, static_cast<double>(++judged) / static_cast<double>(first.size()));
+      tell(SearchProgress::Phase::judging, static_cast<double>(++done) / static_cast<double>(first.size()));
     });
-    for (std::size_t family = 0; family < space_.families(); ++family) {
-      promising_.insert(promising_.end(), open[family].begin(), open[family].end());
-      beyond_memory_.insert(beyond_memory_.end(), full[family].begin(), full[family].end());
+    for (Judged& family : judged) {
+      frontier_.add(family.open);
+      misses_.insert(misses_.end(), family.misses.begin(), family.misses.end());
+      counts_.legal += static_cast<std::int64_t>(family.open.size() + family.beyond_memory);
+      counts_.beyond_memory += static_cast<std::int64_t>(family.beyond_memory);
     }
-    counts_.legal = static_cast<std::int64_t>(promising_.size() + beyond_memory_.size());
-    counts_.beyond_memory = static_cast<std::int64_t>(beyond_memory_.size());
-    std::sort(promising_.begin(), promising_.end(), [](const Candidate& a, const Candidate& b) {
-      return std::tie(a.bound, a.choice) < std::tie(b.bound, b.choice);
+    frontier_.sort();
+  }
+
+  struct Judged {
+    std::vector<Candidate> open, misses;
+    std::size_t beyond_memory = 0;
+  };
+
+  Judged judge(std::size_t family, PlanBounds& bounds) const {
+    Judged judged;
+    std::set<PlanChoice> fit_with_recompute;
+    space_.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
+      if (trials_.too_long(plan)) {
+        judged.open.push_back({choice, Time::max(), Bytes{}});
+        return;
+      }
+      const Bytes missing = bounds.missing_memory(plan);
+      if (missing <= Bytes{}) {
+        judged.open.push_back({choice, bound_of(bounds, plan), Bytes{}});
+        if (choice.recompute == Recompute::Mode::full) fit_with_recompute.insert(choice);
+        return;
+      }
+      judged.misses.push_back({choice, Time::zero(), missing});
+      PlanChoice recomputed = choice;
+      recomputed.recompute = Recompute::Mode::full;
+      if (space_.recompute_levels(choice, plan) > 0 && fit_with_recompute.contains(recomputed)) {
+        judged.open.push_back({choice, bound_of(bounds, plan), missing, true});
+      } else {
+        ++judged.beyond_memory;
+      }
     });
+    return judged;
   }
 
   bool counts_faster() const { return faster_ < kMostCounted; }
@@ -166,56 +184,118 @@ class Search {
     if (found_.size() < options_.top) return Time::max();
     return counts_faster() ? std::max(found_.back().step_time, to_beat_) : found_.back().step_time;
   }
-  bool worth_simulating(const Candidate& candidate) const { return candidate.bound <= of_interest(); }
 
   // At least a few, so that there is a best so far.
   void simulate_promising() {
-    std::size_t next = 0;
-    while (next < promising_.size() && worth_simulating(promising_[next]) && !(stopped() && next > 0)) {
-      const std::size_t count = std::min(kWave, promising_.size() - next);
-      std::vector<Trial> trials(count);
+    std::size_t taken = 0;
+    while (!frontier_.empty() && frontier_.bound() <= of_interest() && !(stopped() && counts_.simulated > 0)) {
+      const std::vector<Candidate> wave = frontier_.take(kWave);
+      std::vector<Tried> tried(wave.size());
       const Time until = of_interest();
-      parallel_for(count, options_.threads, [&](std::size_t i) {
-        trials[i] = trials_.simulate(*space_.plan_of(promising_[next + i].choice), false, until);
-      });
-      for (std::size_t i = 0; i < count; ++i) take(promising_[next + i], trials[i]);
+      parallel_for(wave.size(), options_.threads, [&](std::size_t i) { tried[i] = try_out(wave[i], until); });
+      for (std::size_t i = 0; i < wave.size(); ++i) take(wave[i], tried[i]);
       std::sort(found_.begin(), found_.end(), faster);
       if (found_.size() > options_.top) found_.resize(options_.top);
-      next += count;
-      const auto left = std::partition_point(promising_.begin() + static_cast<std::ptrdiff_t>(next), promising_.end(),
-                                             [this](const Candidate& c) { return worth_simulating(c); });
-      tell(SearchProgress::Phase::simulating,
-           static_cast<double>(next) / static_cast<double>(left - promising_.begin()));
+      taken += wave.size();
+      const double left = static_cast<double>(frontier_.within(of_interest()));
+      tell(SearchProgress::Phase::simulating, static_cast<double>(taken) / (static_cast<double>(taken) + left));
     }
-    counts_.too_slow = static_cast<std::int64_t>(promising_.size() - next);
+    counts_.too_slow = counts_.legal - counts_.beyond_memory - counts_.simulated;
   }
 
-  void take(const Candidate& candidate, const Trial& trial) {
-    ++counts_.simulated;
+  // What became of a candidate, and the plan that it gives way to.
+  struct Tried {
+    Trial trial;
+    std::optional<Candidate> instead;
+  };
+
+  Tried try_out(const Candidate& candidate, Time until) {
+    if (candidate.too_large) return {{}, fitting(candidate)};
+    const Plan plan = *space_.plan_of(candidate.choice);
+    Tried tried{trials_.simulate(plan, false, until), {}};
+    const Trial& trial = tried.trial;
+    if (trial.missing.value > 0) {
+      tried.instead = with_more_recompute(candidate, plan);
+    } else if (trial.host_is_full) {
+      const auto more = space_.with_more_on_drives(candidate.choice);
+      if (more && space_.plan_of(*more)) tried.instead = Candidate{*more, candidate.bound, {}};
+    }
+    if (tried.instead) tried.instead->simulated = true;
+    return tried;
+  }
+
+  // A plan that is too large as it stands, with so few layers recomputed that it may fit.
+  std::optional<Candidate> fitting(const Candidate& candidate) {
+    const BoundsPool::Borrowed bounds = bounds_.borrow();
+    const Plan plain = *space_.plan_of(candidate.choice);
+    const auto at = [&](std::int64_t level) {
+      return space_.plan_of(PlanSpace::at_recompute_level(candidate.choice, plain, level));
+    };
+    const auto fits = [&](std::int64_t level) {
+      const std::optional<Plan> plan = at(level);
+      return plan && bounds->missing_memory(*plan) <= Bytes{};
+    };
+    std::int64_t too_few = 0, enough = space_.recompute_levels(candidate.choice, plain);
+    if (!fits(enough)) return std::nullopt;
+    while (enough - too_few > 1) {
+      const std::int64_t middle = (too_few + enough) / 2;
+      (fits(middle) ? enough : too_few) = middle;
+    }
+    return Candidate{PlanSpace::at_recompute_level(candidate.choice, plain, enough),
+                     std::max(candidate.bound, bound_of(*bounds, *at(enough))),
+                     {}};
+  }
+
+  // One more layer of every chunk.
+  std::optional<Candidate> with_more_recompute(const Candidate& candidate, const Plan& plan) {
+    PlanChoice plain = candidate.choice;
+    if (plain.recompute == Recompute::Mode::blocks) plain.recompute = Recompute::Mode::none;
+    const std::int64_t level = plain.blocks / plan.vpp + 1;
+    if (level > space_.recompute_levels(plain, plan)) return std::nullopt;
+    const PlanChoice more = PlanSpace::at_recompute_level(plain, plan, level);
+    const std::optional<Plan> changed = space_.plan_of(more);
+    if (!changed) return std::nullopt;
+    return Candidate{more, std::max(candidate.bound, bound_of(*bounds_.borrow(), *changed)), {}};
+  }
+
+  void take(const Candidate& candidate, const Tried& tried) {
+    if (tried.instead) {
+      Candidate instead = *tried.instead;
+      instead.simulated = instead.simulated || candidate.simulated;
+      frontier_.put_back(std::move(instead));
+    }
+    if (candidate.too_large) {
+      counts_.beyond_memory += !tried.instead;
+      return;
+    }
+    counts_.simulated += !candidate.simulated;
+    const Trial& trial = tried.trial;
     if (trial.too_slow) return;
     if (trial.fits()) {
       found_.push_back({candidate.choice, trial.step_time});
       faster_ += trial.step_time < to_beat_;
       return;
     }
-    ++counts_.did_not_fit;
-    if (trial.step_time < Time::max()) beyond_memory_.push_back({candidate.choice, candidate.bound, trial.missing});
+    counts_.did_not_fit += !tried.instead;
+    if (trial.step_time < Time::max() && candidate.choice.blocks == 0) {
+      misses_.push_back({candidate.choice, candidate.bound, trial.missing});
+    }
   }
 
   std::optional<NearestMiss> nearest_miss() {
     // Less than a percent is not worth another machine.
     const Time best = found_.empty() ? Time::max() : Time::from_seconds(0.99 * found_.front().step_time.seconds());
-    std::sort(beyond_memory_.begin(), beyond_memory_.end(), [](const Candidate& a, const Candidate& b) {
+    std::sort(misses_.begin(), misses_.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.missing, a.choice) < std::tie(b.missing, b.choice);
     });
     std::optional<NearestMiss> nearest;
     std::size_t simulated = 0;
-    PlanBounds bounds(case_, trials_.cluster(), environment_.collectives);
-    for (const Candidate& candidate : beyond_memory_) {
+    const BoundsPool::Borrowed bounds = bounds_.borrow();
+    for (const Candidate& candidate : misses_) {
       if (stopped() || simulated == kMostMisses) break;
       if (nearest && candidate.missing >= nearest->missing) break;
       const Plan plan = *space_.plan_of(candidate.choice);
-      if ((candidate.bound > Time::zero() ? candidate.bound : bound_of(bounds, plan)) >= best) continue;
+      if ((candidate.bound > Time::zero() ? candidate.bound : bound_of(*bounds, plan)) >= best) continue;
       ++simulated;
       const Trial trial = trials_.simulate(plan, true, best);
       if (trial.step_time >= best || (nearest && trial.missing >= nearest->missing)) continue;
@@ -239,10 +319,12 @@ class Search {
   const PlannerOptions& options_;
   Trials trials_;
   PlanSpace space_;
+  BoundsPool bounds_;
   Time to_beat_;             // of the plan that is compared with; zero: none
   std::int64_t faster_ = 0;  // than that one
   SearchCounts counts_;
-  std::vector<Candidate> promising_, beyond_memory_;
+  Frontier frontier_;
+  std::vector<Candidate> misses_;  // plans that do not fit
   std::vector<FoundPlan> found_;
 };
 

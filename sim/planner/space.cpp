@@ -40,6 +40,10 @@ std::vector<PipelineSchedule> schedules(const Case& c, const PlanRequest& fixed,
       open.push_back(zero_bubble);
     }
   }
+  if (offers.dualpipe) {
+    if (pp % 2 == 0) open.push_back(PipelineSchedule::dualpipe);
+    open.push_back(PipelineSchedule::dualpipe_v);
+  }
   return open;
 }
 
@@ -66,12 +70,17 @@ std::vector<std::int64_t> expert_degrees(const Case& c, const PlanRequest& fixed
                   c.model.experts > 0 ? divisors(c.cluster.gpus / pp, c.model.experts) : std::vector<std::int64_t>{1});
 }
 
-std::optional<PlanRequest::OffloadRequest> request_of(PlanChoice::OnHost on_host) {
-  using OnHost = PlanChoice::OnHost;
-  if (on_host == OnHost::nothing) return std::nullopt;
+std::optional<PlanRequest::OffloadRequest> offload_of(const PlanChoice& choice) {
+  using States = PlanChoice::States;
+  if (choice.on_host == States::none && !choice.activations_on_host) return std::nullopt;
+  const auto place = [&](States of) {
+    if (choice.on_drives >= of) return Offload::Place::nvme;
+    return choice.on_host >= of ? Offload::Place::cpu : Offload::Place::gpu;
+  };
   PlanRequest::OffloadRequest request;
-  request.optimizer = Offload::Place::cpu;
-  if (on_host == OnHost::optimizer_and_weights) request.params = Offload::Place::cpu;
+  request.optimizer = place(States::optimizer);
+  request.params = place(States::optimizer_and_weights);
+  if (choice.activations_on_host) request.activations = Offload::Place::cpu;
   return request;
 }
 
@@ -169,7 +178,7 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
   request.micro_batch = choice.micro_batch;
   request.sequence_parallel = choice.sequence_parallel;
   if (!fixed.recompute) request.recompute = Recompute{choice.recompute, choice.blocks, {}};
-  if (!says_offload(fixed)) request.offload = request_of(choice.on_host);
+  if (!says_offload(fixed)) request.offload = offload_of(choice);
   request.layers_auto = request.layers_auto || choice.layers_by_speed;
   request.micro_batches_auto = request.micro_batches_auto || choice.batch_by_speed;
   return request;
@@ -242,8 +251,8 @@ std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice, Balances& known
   std::optional<Plan> plan =
       resolve_plan(request_for(choice), case_.model, case_.train, case_.cluster, case_.software, said);
   if (!plan || !plan->to_balance.any()) return plan;
-  const std::tuple key(plan->micro_batch, plan->recompute.mode, plan->sequence_parallel, plan->zero,
-                       plan->to_balance.layers, plan->to_balance.batch);
+  const std::tuple key(plan->micro_batch, plan->recompute.mode, plan->recompute.blocks, plan->sequence_parallel,
+                       plan->zero, plan->to_balance.layers, plan->to_balance.batch);
   const auto [balanced, is_new] = known.try_emplace(key);
   if (is_new) {
     Case subject = case_;
@@ -301,7 +310,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   if (fixed_.sequence_parallel) sequence_parallel = {*fixed_.sequence_parallel};
   const std::vector<Recompute> recompute = recomputes();
   const std::vector<std::int64_t> stages = zero_stages();
-  const std::vector<PlanChoice::OnHost> on_host = places();
+  const std::vector<std::pair<PlanChoice::States, bool>> on_host = places();
   const std::int64_t dp = case_.cluster.gpus / (choice.tp * choice.cp * choice.pp);
   const Unlike gpus = unlike(choice);
 
@@ -315,7 +324,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
         (!fixed_.zero && plan->zero != choice.zero) ||
         (!fixed_.sequence_parallel && plan->sequence_parallel != choice.sequence_parallel) ||
         (!fixed_.shard_group && plan->shard_group != choice.shard_group) ||
-        (choice.on_host == PlanChoice::OnHost::optimizer_and_weights && plan->offload.params == Offload::Place::gpu)) {
+        (choice.on_host == PlanChoice::States::optimizer_and_weights && plan->offload.params == Offload::Place::gpu)) {
       return false;
     }
     visit(choice, *plan);
@@ -338,8 +347,10 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
       choice.blocks = again.blocks;
       for (bool sequence : sequence_parallel) {
         choice.sequence_parallel = sequence;
-        for (PlanChoice::OnHost place : on_host) {
-          choice.on_host = place;
+        for (const auto& [states, activations] : on_host) {
+          choice.on_host = states;
+          choice.activations_on_host = activations;
+          if (activations && !moves_activations(choice)) continue;
           for (std::int64_t zero : stages) try_sharding(zero);
         }
       }
@@ -354,9 +365,10 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   }
 }
 
+// What needs least memory comes first.
 std::vector<Recompute> PlanSpace::recomputes() const {
   if (fixed_.recompute) return {*fixed_.recompute};
-  std::vector<Recompute> open = {{Recompute::Mode::none, 0}, {Recompute::Mode::full, 0}};
+  std::vector<Recompute> open = {{Recompute::Mode::full, 0}, {Recompute::Mode::none, 0}};
   // Elsewhere selective recompute has nothing to do again: flash kernels keep no scores.
   const Software& software = case_.software;
   if (software.selective_is_every_other_layer ||
@@ -375,14 +387,56 @@ std::vector<std::int64_t> PlanSpace::zero_stages() const {
   return open;
 }
 
-std::vector<PlanChoice::OnHost> PlanSpace::places() const {
-  using OnHost = PlanChoice::OnHost;
-  std::vector<OnHost> open = {OnHost::nothing};
+std::vector<std::pair<PlanChoice::States, bool>> PlanSpace::places() const {
+  using States = PlanChoice::States;
+  std::vector<std::pair<States, bool>> open = {{States::none, false}};
   if (says_offload(fixed_)) return open;
   const Software::Offload& can = case_.software.offload;
-  if (can.optimizer) open.push_back(OnHost::optimizer);
-  if (can.optimizer && can.params) open.push_back(OnHost::optimizer_and_weights);
+  if (can.optimizer) open.emplace_back(States::optimizer, false);
+  if (can.optimizer && can.params) open.emplace_back(States::optimizer_and_weights, false);
+  if (!can.activations || case_.software.offers.activations == Software::Offers::Activations::stay) return open;
+  for (std::size_t i = 0, states = open.size(); i < states; ++i) open.emplace_back(open[i].first, true);
   return open;
+}
+
+bool PlanSpace::moves_activations(const PlanChoice& choice) const {
+  using Activations = Software::Offers::Activations;
+  switch (case_.software.offers.activations) {
+    case Activations::stay:
+      return false;
+    case Activations::without_recompute:
+      return choice.recompute == Recompute::Mode::none && choice.pp == 1;
+    case Activations::checkpoints:
+      return choice.recompute == Recompute::Mode::full;
+    case Activations::leave:
+      return true;
+  }
+  return false;
+}
+
+std::int64_t PlanSpace::recompute_levels(const PlanChoice& choice, const Plan& plan) const {
+  if (fixed_.recompute || !case_.software.offers.block_recompute || choice.recompute != Recompute::Mode::none ||
+      choice.activations_on_host) {
+    return 0;
+  }
+  const std::vector<std::int64_t> layers = layers_of_chunks(plan, case_.model);
+  return *std::max_element(layers.begin(), layers.end()) - 1;
+}
+
+PlanChoice PlanSpace::at_recompute_level(const PlanChoice& choice, const Plan& plan, std::int64_t level) {
+  PlanChoice at = choice;
+  at.recompute = level == 0 ? Recompute::Mode::none : Recompute::Mode::blocks;
+  at.blocks = level * plan.vpp;
+  return at;
+}
+
+std::optional<PlanChoice> PlanSpace::with_more_on_drives(const PlanChoice& choice) const {
+  const HostDescription& host = case_.cluster.host;
+  if (!case_.software.offload.nvme || !host.nvme_read || !host.nvme_write) return std::nullopt;
+  if (choice.on_drives >= choice.on_host) return std::nullopt;
+  PlanChoice more = choice;
+  more.on_drives = static_cast<PlanChoice::States>(static_cast<int>(choice.on_drives) + 1);
+  return more;
 }
 
 }  // namespace foretrain

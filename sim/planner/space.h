@@ -29,8 +29,9 @@ struct PlanChoice {
   bool sequence_parallel = false;
   Recompute::Mode recompute = Recompute::Mode::none;
   std::int64_t blocks = 0;
-  // In host memory.
-  enum class OnHost { nothing, optimizer, optimizer_and_weights } on_host = OnHost::nothing;
+  // In host memory, and of that on NVMe drives.
+  enum class States { none, optimizer, optimizer_and_weights } on_host = States::none, on_drives = States::none;
+  bool activations_on_host = false;
   // Layers of stages and shares of data-parallel ranks in proportion to the speeds of their GPUs: balanced_plan().
   bool layers_by_speed = false, batch_by_speed = false;
 
@@ -40,10 +41,12 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed);
 
 // The plans that a search looks at: every degree of parallelism that divides the GPUs, chunks that divide a stage's
 // layers, micro-batches that divide a replica's batch, ZeRO over all data-parallel ranks or those of a node, recompute
-// of nothing, attention cores or everything, and states in host memory (activations stay: Megatron-Core for one moves
-// them only without recompute and pipeline); of those what the framework offers (Software::Offers), unless it is fixed.
-// Where the GPUs of stages, or of data-parallel ranks, are unlike: the layers, or the batch, evenly and by speed.
-// What is legal is for resolve_plan() to say.
+// of nothing, attention cores or everything, and states and activations in host memory; of those what the framework
+// offers (Software::Offers), unless it is fixed. Where the GPUs of stages, or of data-parallel ranks, are unlike: the
+// layers, or the batch, evenly and by speed. What is legal is for resolve_plan() to say.
+//
+// A plan that does not fit gives way to one that spends more time and needs less memory: so few layers as must be are
+// recomputed, states go from host memory to drives. They count as one plan.
 class PlanSpace {
  public:
   // `subject`: as_simulated(); its `open_plan` is what is fixed. The references must outlive the space.
@@ -59,6 +62,12 @@ class PlanSpace {
   // Calls visit(choice, plan) for every legal plan of a family, each distinct plan once.
   void for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const;
   std::optional<Plan> plan_of(const PlanChoice& choice) const;
+  // A plan without recompute, with the first layers of every chunk recomputed instead: as many as `level` says, 0 of
+  // none. The levels there are: 1 to what this says of the plan, 0 where its framework recomputes all layers or none.
+  std::int64_t recompute_levels(const PlanChoice& choice, const Plan& plan) const;
+  static PlanChoice at_recompute_level(const PlanChoice& choice, const Plan& plan, std::int64_t level);
+  // With more of what is in host memory on drives; nullopt if there is no more.
+  std::optional<PlanChoice> with_more_on_drives(const PlanChoice& choice) const;
   // What resolve_plan() said of the first family if no family is legal.
   const Diagnostics& refusal() const { return refusal_; }
 
@@ -71,12 +80,14 @@ class PlanSpace {
   };
   Unlike unlike(const PlanChoice& family) const;
   // Balanced plans of a family by what layers and shares hang on.
-  using Balances = std::map<std::tuple<std::int64_t, Recompute::Mode, bool, int, bool, bool>, Plan>;
+  using Balances = std::map<std::tuple<std::int64_t, Recompute::Mode, std::int64_t, bool, int, bool, bool>, Plan>;
   std::optional<Plan> plan_of(const PlanChoice& choice, Balances& known) const;
   std::vector<std::int64_t> micro_batches(std::int64_t data_ranks, bool by_speed) const;
   std::vector<Recompute> recomputes() const;
   std::vector<std::int64_t> zero_stages() const;
-  std::vector<PlanChoice::OnHost> places() const;
+  // States in host memory, and whether activations are there too.
+  std::vector<std::pair<PlanChoice::States, bool>> places() const;
+  bool moves_activations(const PlanChoice& choice) const;
 
   const Case& case_;
   const Cluster& cluster_;

@@ -27,7 +27,8 @@ Trial Trials::simulate(const Plan& plan, bool even_if_it_does_not_fit, Time unti
     for (const StagePeak& peak : memory_peaks(chosen, step)) {
       trial.missing = std::max(trial.missing, peak.needed - peak.capacity);
     }
-    if (!fits_on_host(chosen, step)) return trial;
+    trial.host_is_full = !fits_on_host(chosen, step);
+    if (trial.host_is_full) return trial;
     if (trial.missing.value > 0 && !even_if_it_does_not_fit) {
       trial.step_time = Time::zero();
       return trial;

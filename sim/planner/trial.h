@@ -10,6 +10,7 @@ struct Trial {
   Time step_time = Time::max();  // the most: it cannot be simulated; zero: it does not fit and was not timed
   Bytes missing;                 // on the fullest GPU
   bool too_slow = false;         // given up: it takes longer than was of interest
+  bool host_is_full = false;     // host memory does not hold what leaves the GPUs; not timed
 
   bool fits() const { return missing.value <= 0 && step_time < Time::max(); }
 };

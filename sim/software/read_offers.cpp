@@ -15,11 +15,16 @@ void read_map(const config::Node& node, Software::Offers& offers, Diagnostics& d
                             {"pipeline", &offers.pipeline},
                             {"interleaved", &offers.interleaved},
                             {"zero_bubble", &offers.zero_bubble},
+                            {"dualpipe", &offers.dualpipe},
                             {"rank_orders", &offers.rank_orders},
                             {"selective_recompute", &offers.selective_recompute},
+                            {"block_recompute", &offers.block_recompute},
                             {"sharding_groups", &offers.sharding_groups},
                             {"overlap_in_pipelines", &offers.overlap_in_pipelines}}) {
     *field = map.boolean(key).value_or(*field);
+  }
+  if (const auto chosen = map.choice("activations", {"stay", "without-recompute", "checkpoints", "leave"})) {
+    offers.activations = static_cast<Software::Offers::Activations>(*chosen);
   }
   if (const auto stages = map.integer("interleaved_stages", {2, 1'000})) {
     offers.interleaved_stages = static_cast<int>(*stages);

@@ -252,10 +252,14 @@ struct Software {
   // The parallelism it has. Plans that are looked for keep to it; a plan that somebody writes is theirs.
   struct Offers {
     bool tensor = true, sequence = true, context = true, pipeline = true;
-    bool interleaved = true, zero_bubble = false;  // pipeline schedules beside 1F1B
-    int interleaved_stages = 2;                    // the fewest that it interleaves
-    bool rank_orders = true;                       // stages of a replica may lie beside each other
+    bool interleaved = true, zero_bubble = false, dualpipe = false;  // pipeline schedules beside 1F1B
+    int interleaved_stages = 2;                                      // the fewest that it interleaves
+    bool rank_orders = true;                                         // stages of a replica may lie beside each other
     bool selective_recompute = true;
+    bool block_recompute = false;  // of so many layers of a stage
+    // Activations in host memory: where nothing is recomputed and there is no pipeline, with everything recomputed
+    // (checkpoints), or either.
+    enum class Activations { stay, without_recompute, checkpoints, leave } activations = Activations::stay;
     bool sharding_groups = true;       // ZeRO over the ranks of a node instead of all
     bool overlap_in_pipelines = true;  // gradients are reduced beside backward passes with several stages, too
     std::array<bool, 4> zero = {true, true, true, true};

@@ -45,7 +45,7 @@ void judge(benchmark::State& state, const Case& subject) {
   const PlanSpace space(subject, cluster, environment().collectives);
   const std::vector<Plan> plans = all_plans(space);
   for (auto _ : state) {
-    PlanBounds bounds(subject, cluster, environment().collectives);
+    PlanBounds bounds(subject, cluster, environment().collectives, environment().hosts);
     for (const Plan& plan : plans) {
       benchmark::DoNotOptimize(bounds.missing_memory(plan));
       benchmark::DoNotOptimize(bounds.step_time(plan));
@@ -60,7 +60,7 @@ void judge(benchmark::State& state, const Case& subject) {
 void simulate(benchmark::State& state, const Case& subject) {
   const Cluster cluster(subject.cluster, environment().link_rates);
   const PlanSpace space(subject, cluster, environment().collectives);
-  PlanBounds bounds(subject, cluster, environment().collectives);
+  PlanBounds bounds(subject, cluster, environment().collectives, environment().hosts);
   std::vector<std::pair<Time, Plan>> plans;
   for (const Plan& plan : all_plans(space)) {
     if (bounds.missing_memory(plan) <= Bytes{}) plans.emplace_back(bounds.step_time(plan), plan);

@@ -46,13 +46,17 @@ class Problems {
                    "{gpu: rtx-4090-24gb, gpus: 4, gpus_per_node: 2, intra: pcie, nics: 1, nic_gbps: 10, net: "
                    "ethernet}"});
     const std::string software = pick({"megatron-core", "megatron-lm\nsoftware_version: zero bubble", "megatron-lm",
-                                       "deepspeed", "torch-fsdp", "torch-ddp"});
+                                       "deepspeed", "torch-fsdp", "torch-ddp", "other", "hai-llm"});
     Case c = case_of(fmt::format(
         "model: {}\ncluster: {}\nsoftware: {}\ntrain: {{seq_len: {}, global_batch: 8, "
         "precision: {}, attention: {}, peft: {}}}",
         model, cluster, software, pick({128, 256, 512}), pick({"bf16", "fp16"}), pick({"flash2", "standard"}),
         arch == "moe" ? "none" : pick({"none", "none", "{kind: lora, rank: 8}"})));
     c.train.clip_gradients = pick({true, true, false});
+    if (pick({0, 0, 1}) == 1) {  // little host memory, but drives
+      c.cluster.host.dram = Bytes{pick({2e7, 2e8, 1.5e9})};
+      c.cluster.host.nvme_read = c.cluster.host.nvme_write = BytesPerSecond{3e9};
+    }
     c.open_plan = PlanRequest{};
     if (pick({0, 1}) == 1) c.open_plan->overlap_grad_reduce = pick({true, false});
     if (pick({0, 1}) == 1) c.open_plan->overlap_p2p = pick({true, false});
@@ -103,13 +107,14 @@ void note(Varied& varied, const PlanChoice& c) {
   add("schedule", c.schedule), add("order", c.stages_within_replicas), add("zero", c.zero);
   add("sharding group", c.shard_group), add("micro-batch", c.micro_batch);
   add("sequence parallelism", c.sequence_parallel), add("recompute", c.recompute), add("on host", c.on_host);
+  add("activations on host", c.activations_on_host), add("blocks", c.blocks), add("on drives", c.on_drives);
   add("layers by speed", c.layers_by_speed), add("batch by speed", c.batch_by_speed);
 }
 
 bool same_plan(const Plan& a, const Plan& b) {
   const auto all = [](const Plan& p) {
     return std::tuple(p.tp, p.cp, p.pp, p.vpp, p.ep, p.dp, p.zero, p.shard_group, p.micro_batch, p.schedule, p.order,
-                      p.sequence_parallel, p.recompute.mode, p.offload.optimizer, p.offload.params,
+                      p.sequence_parallel, p.recompute.mode, p.recompute.blocks, p.offload.optimizer, p.offload.params,
                       p.offload.activations, p.shares, p.layers);
   };
   return all(a) == all(b);
@@ -119,21 +124,47 @@ struct Simulated {
   PlanChoice choice;
   Time step_time;
   Bytes needed, missing;
+  bool host_is_full = false;
 };
+
+Simulated simulated(const Case& c, const PlanChoice& choice, const Plan& plan) {
+  Case chosen = c;
+  chosen.plan = plan;
+  chosen.micro_batch_auto = false;
+  const CaseReport r = foretrain::testing::simulate_plainly(chosen);
+  const StagePeak& fullest = r.memory[r.fullest];
+  return {choice, r.step_time, fullest.needed, fullest.needed - fullest.capacity, !r.host_fits()};
+}
 
 std::vector<Simulated> simulate_all(const Case& c, const PlanSpace& space) {
   std::vector<Simulated> all;
   for (std::size_t family = 0; family < space.families(); ++family) {
-    space.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
-      Case chosen = c;
-      chosen.plan = plan;
-      chosen.micro_batch_auto = false;
-      const CaseReport r = foretrain::testing::simulate_plainly(chosen);
-      const StagePeak& fullest = r.memory[r.fullest];
-      all.push_back({choice, r.step_time, fullest.needed, fullest.needed - fullest.capacity});
-    });
+    space.for_each(family,
+                   [&](const PlanChoice& choice, const Plan& plan) { all.push_back(simulated(c, choice, plan)); });
   }
   return all;
+}
+
+// Where a plan does not fit, what it gives way to: layer by layer of every chunk is recomputed, then states go to
+// drives. The first that fits.
+std::optional<Simulated> in_its_place(const Case& c, const PlanSpace& space, const Simulated& s) {
+  Simulated now = s;
+  const Plan plain = *space.plan_of(s.choice);
+  const std::int64_t levels = space.recompute_levels(s.choice, plain);
+  for (std::int64_t level = 1; now.missing > Bytes{}; ++level) {
+    if (level > levels) return std::nullopt;
+    const PlanChoice more = PlanSpace::at_recompute_level(s.choice, plain, level);
+    const std::optional<Plan> plan = space.plan_of(more);
+    if (!plan) return std::nullopt;
+    now = simulated(c, more, *plan);
+  }
+  while (now.host_is_full) {
+    const auto more = space.with_more_on_drives(now.choice);
+    const std::optional<Plan> plan = more ? space.plan_of(*more) : std::nullopt;
+    if (!plan) return std::nullopt;
+    now = simulated(c, *more, *plan);
+  }
+  return now;
 }
 
 }  // namespace
@@ -154,11 +185,11 @@ Varied check_searches(Problems problems, int count) {
     const PlanSpace& space = judged.space;
     std::vector<Simulated> all = simulate_all(c, space);
     REQUIRE(!all.empty());
-    REQUIRE(all.size() <= 5000);
+    REQUIRE(all.size() <= 6000);
     const std::size_t legal = all.size();
     plans += legal;
 
-    PlanBounds bounds(judged.simulated, judged.cluster, environment().collectives);
+    PlanBounds bounds(judged.simulated, judged.cluster, environment().collectives, environment().hosts);
     for (const Simulated& s : all) {
       note(varied, s.choice);
       const Plan plan = *space.plan_of(s.choice);
@@ -181,7 +212,15 @@ Varied check_searches(Problems problems, int count) {
     const Bytes less = all[all.size() / 2].missing + Bytes{1};  // beyond rounding
     c.cluster.gpu.memory += less;
     for (Gpu& gpu : c.cluster.other_gpus) gpu.memory += less;
-    std::erase_if(all, [less](const Simulated& s) { return s.missing > less; });
+    std::vector<Simulated> fitting;
+    for (Simulated& s : all) {
+      s.missing -= less;
+      const auto fits = in_its_place(c, space, s);
+      if (!fits) continue;
+      note(varied, fits->choice);
+      fitting.push_back(*fits);
+    }
+    all = std::move(fitting);
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
     });
@@ -229,12 +268,13 @@ TEST_CASE("bounds never exceed the simulation, and the search finds what simulat
     const bool of_unlike_gpus = name.ends_with("by speed");
     CHECK_MESSAGE((values.size() > 1) != of_unlike_gpus, name);
   }
-  CHECK(varied["schedule"].size() == 5);  // of those that are searched
+  CHECK(varied["schedule"].size() == 7);  // of those that are searched
   CHECK(varied["on host"].size() == 3);
 }
 
 TEST_CASE("the same on unlike GPUs, where plans split layers and batch by speed too") {
   Varied varied = check_searches({20250303, Problems::Gpus::unlike}, 24);
+  varied.erase("on drives");  // hosts know nothing of unlike GPUs
   for (const auto& [name, values] : varied) CHECK_MESSAGE(values.size() > 1, name << " is never varied");
 }
 
@@ -270,13 +310,57 @@ TEST_CASE("only plans that the framework offers are looked at, unless they are f
   CHECK(core["cp"] == Values{1, 2, 4, 8, 16});
   CHECK(core["zero"] == Values{0, 1, 2, 3});
   CHECK(core["sharding group"].size() > 1);
+  CHECK(core["activations on host"] == Values{0, 1});
   Varied deepspeed = values("deepspeed", {});
   CHECK(deepspeed["tp"] == Values{1});
   CHECK(deepspeed["zero"] == Values{0, 1, 2, 3});
+  CHECK(deepspeed["activations on host"] == Values{0, 1});
+  CHECK(values("hf-deepspeed", {})["activations on host"] == Values{0});
   PlanRequest tensor;
   tensor.tp = 2;
   CHECK(values("deepspeed", tensor)["tp"] == Values{2});
   CHECK(values("torch-ddp", {})["zero"] == Values{0});
+}
+
+TEST_CASE("where all layers recomputed fit and none do not, as few are as must be") {
+  Case c = case_of(
+      "model: llama-2-13b\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+      "software: megatron-core\ntrain: {seq_len: 4096, global_batch: 32, precision: bf16}");
+  PlanRequest fixed;
+  fixed.tp = fixed.cp = 1;
+  fixed.pp = fixed.vpp = 2;
+  fixed.zero = 1;
+  fixed.micro_batch = 2;
+  fixed.offload = PlanRequest::OffloadRequest{};
+  const auto found = [&](std::optional<Recompute> recompute, Bytes memory) {
+    c.cluster.gpu.memory = memory;
+    c.open_plan = fixed;
+    c.open_plan->recompute = std::move(recompute);
+    Diagnostics diagnostics;
+    return find_plans(c, environment(), {.top = 1, .memory_share = 1.0}, diagnostics)->best;
+  };
+  const auto all = found(Recompute{Recompute::Mode::full, 0, {}}, c.cluster.gpu.memory);
+  REQUIRE(all.size() == 1);
+  const Bytes least = all.front().report.memory[all.front().report.fullest].needed;
+  std::int64_t before = 20;
+  for (const double more : {0.5, 4.0, 8.0, 12.0, 16.0}) {
+    const Bytes memory = least + Bytes{more * 1e9};
+    CAPTURE(more);
+    CHECK(found(Recompute{}, memory).empty());
+    const auto best = found({}, memory);
+    REQUIRE(best.size() == 1);
+    const CaseReport& report = best.front().report;
+    CHECK(report.step_time <= all.front().report.step_time);
+    const Recompute& recompute = report.subject.plan.recompute;
+    if (recompute.mode == Recompute::Mode::full) continue;
+    REQUIRE(recompute.mode == Recompute::Mode::blocks);
+    CHECK(recompute.blocks % 2 == 0);  // as many of each chunk
+    CHECK(recompute.blocks <= before);
+    before = recompute.blocks;
+    // With one layer of each chunk less it does not fit.
+    CHECK(found(Recompute{Recompute::Mode::blocks, before - 2, {}}, memory).empty());
+  }
+  CHECK(before < 20);
 }
 
 TEST_CASE("the nearest plan that does not fit would be faster") {
