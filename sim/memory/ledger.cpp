@@ -1,7 +1,9 @@
 #include "sim/memory/ledger.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 #include "sim/memory/activations.h"
 #include "sim/memory/states.h"
@@ -16,13 +18,53 @@ Bytes kept_on_gpu(const Case& c, bool recomputed, LayerKind kind) {
   return kept_activations_of_layer(c, recomputed, kind) - offloaded_activations_of_layer(c, recomputed, kind);
 }
 
+// What layers hold for a micro-batch, made once for those that are alike.
+class LayerMemories {
+ public:
+  struct Amounts {
+    Bytes kept, offloaded;            // on the GPU and on the host
+    Bytes dropped, made_again;        // by recompute, in the forward and the backward pass
+    Bytes gradients, held_gradients;  // of activations
+    Bytes deferred;                   // kept until the weight gradients
+  };
+  explicit LayerMemories(const Case& c) : case_(c) {}
+
+  // `block` is a layer.
+  const Amounts& of(const Block& block) {
+    const auto kind = static_cast<std::size_t>(block.layer.index());
+    std::optional<Amounts>& known = (block.recomputed ? recomputed_ : plain_)[kind];
+    if (!known) known = amounts(block.recomputed, block.layer);
+    return *known;
+  }
+
+ private:
+  Amounts amounts(bool recomputed, LayerKind kind) const {
+    const Case& c = case_;
+    Amounts a;
+    a.kept = kept_on_gpu(c, recomputed, kind);
+    a.offloaded = offloaded_activations_of_layer(c, recomputed, kind);
+    a.gradients = activation_gradients_of_layer(c, kind);
+    if (recomputed) {
+      a.dropped = dropped_activations_of_layer(c, kind);
+      a.made_again = kept_activations_of_layer(c, false, kind);
+      a.held_gradients = held_activation_gradients_of_layer(c);
+    } else if (c.plan.recompute.of_parts()) {
+      a.made_again = whole_activations_of_layer(c, kind) - kept_on_gpu(c, false, kind);
+    }
+    if (splits_backward(c.plan.schedule)) a.deferred = deferred_activations_of_layer(c, kind);
+    return a;
+  }
+
+  const Case& case_;
+  std::array<std::optional<Amounts>, LayerKind::kCount> plain_, recomputed_;
+};
+
 // Of the activations that leave, those of two layers are on their way.
-Bytes activation_copies(const Case& c, const StageLayout& layout) {
+Bytes activation_copies(const StageLayout& layout, LayerMemories& layers) {
   Bytes largest;
   for (const Chunk& chunk : layout.chunks) {
     for (const Block& block : chunk.blocks) {
-      if (block.kind != Block::Kind::layer) continue;
-      largest = std::max(largest, offloaded_activations_of_layer(c, block.recomputed, block.layer));
+      if (block.kind == Block::Kind::layer) largest = std::max(largest, layers.of(block).offloaded);
     }
   }
   return whole(2.0 * largest);
@@ -39,14 +81,14 @@ Bytes streamed_state(const Case& c, const StageLayout& layout) {
 }
 
 // What is there always.
-MemoryParts static_parts(const Case& c, const StageLayout& layout) {
+MemoryParts static_parts(const Case& c, const StageLayout& layout, LayerMemories& layers) {
   MemoryParts parts;
   parts.weights = weight_bytes(c, layout);
   parts.optimizer = optimizer_state_bytes(c, layout) * (1.0 - c.plan.offload.of_optimizer());
   parts.optimizer -= std::min(parts.optimizer, c.plan.offload.paged);
   if (!c.software.gradients_on_demand) parts.gradients = gradient_bytes_held(c, layout);
   parts.communication_buffers = communication_buffer_bytes(c, layout);
-  parts.activations = activation_copies(c, layout);
+  parts.activations = activation_copies(layout, layers);
   return parts;
 }
 
@@ -71,39 +113,34 @@ Bytes update_in_backward(const Case& c, const Block& block) {
 
 // What the backward pass of the layers holds beside what they kept: of the layer in hand what recompute makes again and
 // its gradients, 16-bit weights of quantised ones, and what an update adds there.
-Bytes backward_working(const Case& c, const Chunk& chunk) {
+Bytes backward_working(const Case& c, const Chunk& chunk, LayerMemories& layers) {
   Bytes working, weights, updated, held;
   for (const Block& block : chunk.blocks) {
     updated = std::max(updated, update_in_backward(c, block));
     if (block.kind != Block::Kind::layer) continue;
-    Bytes made_again;
-    if (block.recomputed) {
-      made_again = kept_activations_of_layer(c, false, block.layer);
-      weights = std::max(weights, Bytes{kept_dequantised_weights(c, block)});
-      held += held_activation_gradients_of_layer(c);
-    } else if (c.plan.recompute.of_parts()) {
-      made_again = whole_activations_of_layer(c, block.layer) - kept_on_gpu(c, false, block.layer);
-    }
-    working = std::max(working, made_again + activation_gradients_of_layer(c, block.layer));
+    const LayerMemories::Amounts& layer = layers.of(block);
+    if (block.recomputed) weights = std::max(weights, Bytes{kept_dequantised_weights(c, block)});
+    held += layer.held_gradients;
+    working = std::max(working, layer.made_again + layer.gradients);
   }
   return working + held + std::max(weights, dequantised_matrix(c)) + updated;
 }
 
 // In whole bytes, so that what is taken and given back a thousand times leaves no rounding.
-StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk) {
+StageMemory::ChunkMemory chunk_memory(const Case& c, const Chunk& chunk, LayerMemories& layers) {
   StageMemory::ChunkMemory memory;
   for (const Block& block : chunk.blocks) {
     if (block.kind != Block::Kind::layer) continue;
-    Bytes on_gpu = kept_on_gpu(c, block.recomputed, block.layer);
-    memory.offloaded += offloaded_activations_of_layer(c, block.recomputed, block.layer);
-    if (block.recomputed) memory.dropped = std::max(memory.dropped, dropped_activations_of_layer(c, block.layer));
+    const LayerMemories::Amounts& layer = layers.of(block);
+    Bytes on_gpu = layer.kept;
+    memory.offloaded += layer.offloaded;
+    memory.dropped = std::max(memory.dropped, layer.dropped);
     if (!block.recomputed) on_gpu += Bytes{kept_dequantised_weights(c, block)};
-    const bool held = block.recomputed && held_activation_gradients_of_layer(c).value > 0;
-    memory.last_kept = held ? memory.last_kept + on_gpu : on_gpu;
+    memory.last_kept = layer.held_gradients.value > 0 ? memory.last_kept + on_gpu : on_gpu;
     memory.kept += on_gpu;
-    if (splits_backward(c.plan.schedule)) memory.deferred += deferred_activations_of_layer(c, block.layer);
+    memory.deferred += layer.deferred;
   }
-  memory.backward_working = backward_working(c, chunk);
+  memory.backward_working = backward_working(c, chunk, layers);
   if (chunk.has(Block::Kind::head)) {
     const LogitMemory logits = logit_memory(c);
     memory.logits = logits.live;
@@ -175,15 +212,16 @@ Bytes StageMemory::passing_gradients() const {
 
 std::vector<StageMemory> stage_memories(const Case& c, const std::vector<StageLayout>& layouts) {
   std::vector<StageMemory> stages;
+  LayerMemories layers(c);
   for (const StageLayout& layout : layouts) {
     StageMemory stage;
-    stage.always = static_parts(c, layout);
+    stage.always = static_parts(c, layout, layers);
     stage.gathered = gathered_block_bytes(c, layout);
     if (!c.train.optimizer_in_backward) {
       stage.optimizer_extra =
           optimizer_extra_bytes(c, layout) * (1.0 - c.plan.offload.of_optimizer()) + streamed_state(c, layout);
     }
-    for (const Chunk& chunk : layout.chunks) stage.chunks.push_back(chunk_memory(c, chunk));
+    for (const Chunk& chunk : layout.chunks) stage.chunks.push_back(chunk_memory(c, chunk, layers));
     split_gradients(c, layout, stage);
     stages.push_back(std::move(stage));
   }
