@@ -55,6 +55,17 @@ const char* to_string(ContextParallel kind) {
   return "?";
 }
 
+const char* to_string(Dimension dimension) {
+  constexpr std::array names = {"tp", "cp", "ep", "dp", "pp"};
+  return names[static_cast<std::size_t>(dimension)];
+}
+
+std::string to_string(const RankOrder& order) {
+  std::string joined;
+  for (const Dimension dimension : order) joined += (joined.empty() ? "" : "-") + std::string(to_string(dimension));
+  return joined;
+}
+
 std::int64_t default_micro_batches(const Plan& plan) { return feeds_schedule(plan, plan.pp) ? plan.pp : 2 * plan.pp; }
 
 std::int64_t default_global_batch(const Plan& plan) {
@@ -104,11 +115,11 @@ namespace {
 // own.
 template <class Coordinates, class Visit>
 void along_order(const Plan& plan, Coordinates& c, Visit&& visit) {
-  for (const std::string& dimension : plan.order) {
-    if (dimension == "tp") visit(c.tp, plan.tp);
-    if (dimension == "cp") visit(c.cp, plan.cp);
-    if (dimension == "dp") visit(c.dp, plan.dp);
-    if (dimension == "pp") visit(c.pp, plan.pp);
+  for (const Dimension dimension : plan.order) {
+    if (dimension == Dimension::tp) visit(c.tp, plan.tp);
+    if (dimension == Dimension::cp) visit(c.cp, plan.cp);
+    if (dimension == Dimension::dp) visit(c.dp, plan.dp);
+    if (dimension == Dimension::pp) visit(c.pp, plan.pp);
   }
 }
 
@@ -126,40 +137,40 @@ RankCoordinates coordinates(const Plan& plan, int rank) {
 ExpertCoordinates expert_coordinates(const Plan& plan, int rank) {
   int within = 0, stride = 1;  // among the ranks of the stage
   RankCoordinates c = coordinates(plan, rank);
-  for (const std::string& dimension : plan.order) {
-    if (dimension == "tp") within += c.tp * stride, stride *= plan.tp;
-    if (dimension == "cp") within += c.cp * stride, stride *= plan.cp;
-    if (dimension == "dp") within += c.dp * stride, stride *= plan.dp;
+  for (const Dimension dimension : plan.order) {
+    if (dimension == Dimension::tp) within += c.tp * stride, stride *= plan.tp;
+    if (dimension == Dimension::cp) within += c.cp * stride, stride *= plan.cp;
+    if (dimension == Dimension::dp) within += c.dp * stride, stride *= plan.dp;
   }
   ExpertCoordinates e{.pp = c.pp};
-  for (const std::string& dimension : plan.order) {
+  for (const Dimension dimension : plan.order) {
     auto deal = [&within](int& coordinate, int size) {
       coordinate = within % size;
       within /= size;
     };
-    if (dimension == "tp") deal(e.etp, plan.etp);
-    if (dimension == "ep") deal(e.ep, plan.ep);
-    if (dimension == "dp") deal(e.data, plan.expert_data_ranks());
+    if (dimension == Dimension::tp) deal(e.etp, plan.etp);
+    if (dimension == Dimension::ep) deal(e.ep, plan.ep);
+    if (dimension == Dimension::dp) deal(e.data, plan.expert_data_ranks());
   }
   return e;
 }
 
 int rank_of_experts(const Plan& plan, ExpertCoordinates e) {
   int within = 0, stride = 1;  // among the ranks of the stage
-  for (const std::string& dimension : plan.order) {
-    if (dimension == "tp") within += e.etp * stride, stride *= plan.etp;
-    if (dimension == "ep") within += e.ep * stride, stride *= plan.ep;
-    if (dimension == "dp") within += e.data * stride, stride *= plan.expert_data_ranks();
+  for (const Dimension dimension : plan.order) {
+    if (dimension == Dimension::tp) within += e.etp * stride, stride *= plan.etp;
+    if (dimension == Dimension::ep) within += e.ep * stride, stride *= plan.ep;
+    if (dimension == Dimension::dp) within += e.data * stride, stride *= plan.expert_data_ranks();
   }
   RankCoordinates c{.pp = e.pp};
-  for (const std::string& dimension : plan.order) {
+  for (const Dimension dimension : plan.order) {
     auto deal = [&within](int& coordinate, int size) {
       coordinate = within % size;
       within /= size;
     };
-    if (dimension == "tp") deal(c.tp, plan.tp);
-    if (dimension == "cp") deal(c.cp, plan.cp);
-    if (dimension == "dp") deal(c.dp, plan.dp);
+    if (dimension == Dimension::tp) deal(c.tp, plan.tp);
+    if (dimension == Dimension::cp) deal(c.cp, plan.cp);
+    if (dimension == Dimension::dp) deal(c.dp, plan.dp);
   }
   return rank_of(plan, c);
 }

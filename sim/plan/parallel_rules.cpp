@@ -185,11 +185,11 @@ void resolve_zeropp(const Question& q, const Software& software, Plan& plan) {
 void warn_about_placement(const Question& q, const Plan& plan) {
   if (q.cluster.nodes() < 2 || plan.tp == 1) return;
   std::int64_t span = 1;  // ranks from the first member of a tensor-parallel group to beyond its last
-  for (const std::string& dimension : plan.order) {
-    if (dimension == "dp") span *= plan.dp;
-    if (dimension == "cp") span *= plan.cp;
-    if (dimension == "pp") span *= plan.pp;
-    if (dimension == "tp") {
+  for (const Dimension dimension : plan.order) {
+    if (dimension == Dimension::dp) span *= plan.dp;
+    if (dimension == Dimension::cp) span *= plan.cp;
+    if (dimension == Dimension::pp) span *= plan.pp;
+    if (dimension == Dimension::tp) {
       span *= plan.tp;
       break;
     }

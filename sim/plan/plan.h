@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -135,6 +136,13 @@ struct ZeroPlusPlus {
   bool operator==(const ZeroPlusPlus&) const = default;
 };
 
+// Ways to spread a job over its ranks, and the order in which ranks are numbered along them: the first varies fastest.
+enum class Dimension : std::uint8_t { tp, cp, ep, dp, pp };
+using RankOrder = std::array<Dimension, 5>;
+inline constexpr RankOrder kUsualOrder = {Dimension::tp, Dimension::cp, Dimension::ep, Dimension::dp, Dimension::pp};
+const char* to_string(Dimension dimension);
+std::string to_string(const RankOrder& order);  // "tp-cp-ep-dp-pp"
+
 // How the job is spread over the GPUs, after defaults are filled in.
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
@@ -173,7 +181,7 @@ struct Plan {
     bool any() const { return batch || layers; }
     bool operator==(const ToBalance&) const = default;
   } to_balance;
-  std::vector<std::string> order = {"tp", "cp", "ep", "dp", "pp"};  // fastest-varying first
+  RankOrder order = kUsualOrder;
   struct Overlap {
     bool grad_reduce = true, param_gather = true, tp = false, p2p = false, ep = false;
   };
@@ -226,7 +234,7 @@ struct PlanRequest {
     bool delayed_update = false;
   };
   std::optional<OffloadRequest> offload;  // absent if nothing is offloaded
-  std::optional<std::vector<std::string>> order;
+  std::optional<RankOrder> order;
   SourcePosition position;                                       // of the plan map, for messages about the whole
   std::map<std::string, SourcePosition, std::less<>> positions;  // of the values that were written, by key
 
@@ -293,7 +301,7 @@ std::optional<ChunkPlace> previous_chunk(const Plan& plan, ChunkPlace place);
 // Whether one stage holds both the embedding and the head (of whichever copy).
 bool ends_share_a_stage(const Plan& plan);
 
-// Where a rank sits. Ranks are numbered along plan.order, the first name varying fastest.
+// Where a rank sits. Ranks are numbered along plan.order.
 struct RankCoordinates {
   int tp = 0, dp = 0, pp = 0, cp = 0;
   bool operator==(const RankCoordinates&) const = default;

@@ -106,23 +106,17 @@ void read_overlap(MapReader& plan, PlanRequest& request, Diagnostics& diagnostic
 }
 
 // "tp-cp-ep-dp-pp", or the same as a list.
-std::optional<std::vector<std::string>> read_order(MapReader& plan) {
-  std::optional<std::vector<std::string>> order = plan.text_list("order");
-  if (!order) return std::nullopt;
-  if (order->size() == 1) {
-    const std::string joined = order->front();
-    order->clear();
-    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-      end = joined.find('-', begin);
-      order->push_back(joined.substr(begin, end == std::string::npos ? end : end - begin));
-    }
-  }
-  std::vector<std::string> sorted = *order;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted == std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) return order;
+std::optional<RankOrder> read_order(MapReader& plan) {
+  const std::optional<std::vector<std::string>> names = plan.text_list("order");
+  if (!names) return std::nullopt;
+  const std::string written = fmt::format("{}", fmt::join(*names, "-"));
+  RankOrder order = kUsualOrder;
+  do {
+    if (to_string(order) == written) return order;
+  } while (std::next_permutation(order.begin(), order.end()));
   plan.error("order", message("plan.order {} must name each of tp, cp, ep, dp, pp once, the fastest-varying first; "
                               "for instance tp-cp-ep-dp-pp",
-                              config::in_quotes(fmt::format("{}", fmt::join(*order, "-")))));
+                              config::in_quotes(written)));
   return std::nullopt;
 }
 

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "sim/workload/balance.h"
-
 namespace foretrain {
 namespace {
 
+constexpr RankOrder kStagesWithinReplicas = {Dimension::tp, Dimension::cp, Dimension::ep, Dimension::pp, Dimension::dp};
 // A replica's batch is not cut into larger micro-batches than anybody runs.
 constexpr std::int64_t kLargestMicroBatch = 1024;
 
@@ -172,7 +171,7 @@ PlanRequest request_of(const PlanChoice& choice, const PlanRequest& fixed) {
   request.ep = choice.ep;
   request.vpp = choice.vpp;
   request.schedule = choice.schedule;
-  if (choice.stages_within_replicas) request.order = {"tp", "cp", "ep", "pp", "dp"};
+  if (choice.stages_within_replicas) request.order = kStagesWithinReplicas;
   request.zero = choice.zero;
   request.shard_group = choice.shard_group == 0 ? std::nullopt : std::optional(choice.shard_group);
   request.micro_batch = choice.micro_batch;
@@ -242,22 +241,22 @@ void PlanSpace::add_family(const PlanChoice& choice) {
 }
 
 std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
-  Balances none;
-  return plan_of(choice, none);
+  Balances balances{Balancer(cluster_, constants_), {}};
+  return plan_of(choice, balances);
 }
 
-std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice, Balances& known) const {
+std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice, Balances& balances) const {
   Diagnostics said;
   std::optional<Plan> plan =
       resolve_plan(request_for(choice), case_.model, case_.train, case_.cluster, case_.software, said);
   if (!plan || !plan->to_balance.any()) return plan;
   const std::tuple key(plan->micro_batch, plan->recompute.mode, plan->recompute.blocks, plan->sequence_parallel,
                        plan->zero, plan->to_balance.layers, plan->to_balance.batch);
-  const auto [balanced, is_new] = known.try_emplace(key);
+  const auto [balanced, is_new] = balances.known.try_emplace(key);
   if (is_new) {
     Case subject = case_;
     subject.plan = *plan;
-    balanced->second = balanced_plan(subject, cluster_, constants_);
+    balanced->second = balances.balancer.balanced(subject);
   }
   plan->to_balance = {};
   plan->layers = balanced->second.layers;
@@ -317,7 +316,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   std::optional<std::int64_t> group;  // within a node; the same for all of the family
 
   // Values that this plan would not use make the same plan as others.
-  Balances balances;
+  Balances balances{Balancer(cluster_, constants_), {}};
   const auto try_choice = [&] {
     const std::optional<Plan> plan = plan_of(choice, balances);
     if (!plan || layer_passes(*plan, case_.model, case_.train) > kMostLayerPasses ||

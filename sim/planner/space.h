@@ -10,6 +10,7 @@
 
 #include "sim/cost/collective.h"
 #include "sim/scenario/scenario.h"
+#include "sim/workload/balance.h"
 
 namespace foretrain {
 
@@ -79,9 +80,12 @@ class PlanSpace {
     bool stages = false, data_ranks = false;
   };
   Unlike unlike(const PlanChoice& family) const;
-  // Balanced plans of a family by what layers and shares hang on.
-  using Balances = std::map<std::tuple<std::int64_t, Recompute::Mode, std::int64_t, bool, int, bool, bool>, Plan>;
-  std::optional<Plan> plan_of(const PlanChoice& choice, Balances& known) const;
+  // Balanced plans of a family, by what layers and shares hang on.
+  struct Balances {
+    Balancer balancer;
+    std::map<std::tuple<std::int64_t, Recompute::Mode, std::int64_t, bool, int, bool, bool>, Plan> known;
+  };
+  std::optional<Plan> plan_of(const PlanChoice& choice, Balances& balances) const;
   std::vector<std::int64_t> micro_batches(std::int64_t data_ranks, bool by_speed) const;
   std::vector<Recompute> recomputes() const;
   std::vector<std::int64_t> zero_stages() const;

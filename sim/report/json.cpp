@@ -108,12 +108,13 @@ Json plan_json(const Case& c) {
                {"shard_group", p.shard_group},
                {"recompute", recompute_json(p.recompute)},
                {"micro_batch", p.micro_batch},
-               {"order", p.order},
+               {"order", Json::array()},
                {"overlap",
                 {{"grad_reduce", p.overlap.grad_reduce},
                  {"param_gather", p.overlap.param_gather},
                  {"tp", p.overlap.tp},
                  {"p2p", p.overlap.p2p}}}};
+  for (const Dimension dimension : p.order) json["order"].push_back(to_string(dimension));
   if (!p.layers.empty()) json["layers"] = p.layers;
   for (const Plan::Share& share : p.shares) {
     json["shares"].push_back({{"micro_batch", share.micro_batch}, {"micro_batches", share.micro_batches}});

@@ -63,7 +63,7 @@ Json plan_answer_json(const PlanAnswer& answer) {
 Message described(const Case& c) {
   const Message plan = describe_plan(c);
   if (c.plan.pp == 1 || c.plan.order == Plan{}.order) return plan;
-  return message("{}, order {}", plan, fmt::join(c.plan.order, "-"));
+  return message("{}, order {}", plan, to_string(c.plan.order));
 }
 
 std::string whole(std::int64_t count) { return grouped(static_cast<double>(count)); }

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/cost/placed_groups.h"
 #include "sim/plan/stage_layout.h"
 #include "sim/workload/layer_cost.h"
 
@@ -17,19 +18,26 @@ double seconds_of(const KernelTime& time) { return (time.matmul + time.memory + 
 
 using GpuSpeed = std::pair<int, double>;  // its kind and speed
 
-// What blocks take for one micro-batch on the GPUs of the job.
-class Paces {
+}  // namespace
+
+// Where the unlike GPUs of a job lie under a plan, and its groups: the same for plans that place their ranks alike.
+class Balancer::Places {
  public:
-  Paces(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants)
-      : subject_(subject), cluster_(cluster), constants_(constants) {
-    const Plan& plan = subject.plan;
+  // Where a stage of a data-parallel rank lies: its unlike GPUs and its groups.
+  struct Place {
+    std::set<GpuSpeed> gpus;
+    GroupShape tensor, context;
+  };
+
+  Places(const Case& subject, const Cluster& cluster)
+      : plan_(subject.plan), cluster_(subject.cluster), groups_(cluster) {
     // Of every data-parallel rank, where its GPUs are unlike the rest.
-    std::vector<std::vector<std::pair<int, GpuSpeed>>> odd(static_cast<std::size_t>(plan.dp));
-    for (const ClusterDescription::OddGpu& gpu : subject.cluster.odd_gpus) {
-      if (gpu.number >= plan.gpus()) continue;
-      const RankCoordinates at = coordinates(plan, gpu.number);
+    std::vector<std::vector<std::pair<int, GpuSpeed>>> odd(static_cast<std::size_t>(plan_.dp));
+    for (const ClusterDescription::OddGpu& gpu : cluster_.odd_gpus) {
+      if (gpu.number >= plan_.gpus()) continue;
+      const RankCoordinates at = coordinates(plan_, gpu.number);
       odd[static_cast<std::size_t>(at.dp)].push_back(
-          {(at.pp * plan.cp + at.cp) * plan.tp + at.tp, {gpu.kind, gpu.speed}});
+          {(at.pp * plan_.cp + at.cp) * plan_.tp + at.tp, {gpu.kind, gpu.speed}});
     }
     std::map<std::vector<std::pair<int, GpuSpeed>>, std::size_t> known;
     for (auto& gpus : odd) {
@@ -40,9 +48,55 @@ class Paces {
     }
   }
 
+  bool are_those_of(const Plan& plan) const {
+    return plan.tp == plan_.tp && plan.cp == plan_.cp && plan.pp == plan_.pp && plan.dp == plan_.dp &&
+           plan.order == plan_.order;
+  }
+
   // Data-parallel ranks of a kind have the same GPUs.
   std::size_t kinds() const { return kinds_.size(); }
   const std::vector<std::size_t>& kind_of_data_ranks() const { return kind_of_; }
+
+  const Place& at(int stage, std::size_t kind) {
+    const auto [known, is_new] = places_.try_emplace({stage, kind});
+    Place& place = known->second;
+    if (!is_new) return place;
+    const int data_rank = kinds_[kind];
+    std::vector<int> tensor, context;
+    for (int tp = 0; tp < plan_.tp; ++tp) tensor.push_back(rank_of(plan_, {tp, data_rank, stage, 0}));
+    for (int cp = 0; cp < plan_.cp; ++cp) context.push_back(rank_of(plan_, {0, data_rank, stage, cp}));
+    place.tensor = groups_.shape(tensor);
+    place.context = groups_.shape(context);
+    for (int cp = 0; cp < plan_.cp; ++cp) {
+      for (int tp = 0; tp < plan_.tp; ++tp) {
+        const auto gpu = cluster_.oddity_of(rank_of(plan_, {tp, data_rank, stage, cp}));
+        place.gpus.insert({gpu.kind, gpu.speed});
+      }
+    }
+    return place;
+  }
+
+ private:
+  Plan plan_;
+  ClusterDescription cluster_;
+  PlacedGroups groups_;
+  std::vector<int> kinds_;            // the first data-parallel rank of each
+  std::vector<std::size_t> kind_of_;  // of every data-parallel rank
+  std::map<std::pair<int, std::size_t>, Place> places_;
+};
+
+namespace {
+
+using Places = Balancer::Places;
+
+// What blocks take for one micro-batch on the GPUs of the job.
+class Paces {
+ public:
+  Paces(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Places& places)
+      : subject_(subject), cluster_(cluster), constants_(constants), places_(places) {}
+
+  std::size_t kinds() const { return places_.kinds(); }
+  const std::vector<std::size_t>& kind_of_data_ranks() const { return places_.kind_of_data_ranks(); }
 
   // Forward and backward passes on the ranks that work on a stage for a kind of data-parallel rank: those of the
   // slowest.
@@ -51,7 +105,7 @@ class Paces {
         std::tuple(stage, kind, micro_batch, static_cast<int>(block.kind), block.recomputed, block.layer.index());
     const auto [known, is_new] = seconds_.try_emplace(key);
     if (is_new) {
-      const Place& place = place_of(stage, kind);
+      const Places::Place& place = places_.at(stage, kind);
       for (const GpuSpeed& gpu : place.gpus) {
         const LayerCosts& costs = costs_of(gpu.first, micro_batch);
         double here = 0;
@@ -65,36 +119,6 @@ class Paces {
   }
 
  private:
-  // Where a stage of a data-parallel rank lies: its unlike GPUs and its groups.
-  struct Place {
-    std::set<GpuSpeed> gpus;
-    GroupShape tensor, context;
-  };
-
-  GpuSpeed gpu_at(int rank) const {
-    const ClusterDescription::OddGpu gpu = subject_.cluster.oddity_of(rank);
-    return {gpu.kind, gpu.speed};
-  }
-
-  const Place& place_of(int stage, std::size_t kind) {
-    const auto [known, is_new] = places_.try_emplace({stage, kind});
-    if (is_new) {
-      const Plan& plan = subject_.plan;
-      const int data_rank = kinds_[kind];
-      std::vector<int> tensor, context;
-      for (int tp = 0; tp < plan.tp; ++tp) tensor.push_back(rank_of(plan, {tp, data_rank, stage, 0}));
-      for (int cp = 0; cp < plan.cp; ++cp) context.push_back(rank_of(plan, {0, data_rank, stage, cp}));
-      known->second.tensor = shape_of(cluster_, tensor);
-      known->second.context = shape_of(cluster_, context);
-      for (int cp = 0; cp < plan.cp; ++cp) {
-        for (int tp = 0; tp < plan.tp; ++tp) {
-          known->second.gpus.insert(gpu_at(rank_of(plan, {tp, data_rank, stage, cp})));
-        }
-      }
-    }
-    return known->second;
-  }
-
   static const BlockPass& pass_of(const LayerCosts& costs, const Block& block, Pass pass) {
     switch (block.kind) {
       case Block::Kind::embedding:
@@ -107,7 +131,7 @@ class Paces {
     return costs.layer(block.layer, pass, block.recomputed);
   }
 
-  double block_seconds(const BlockPass& pass, double speed, const Place& place) const {
+  double block_seconds(const BlockPass& pass, double speed, const Places::Place& place) const {
     double device = 0;
     for (const LayerStep& step : pass.steps) {
       device += seconds_of(step.compute.time()) / speed;
@@ -134,9 +158,7 @@ class Paces {
   const Case& subject_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
-  std::vector<int> kinds_;            // the first data-parallel rank of each
-  std::vector<std::size_t> kind_of_;  // of every data-parallel rank
-  std::map<std::pair<int, std::size_t>, Place> places_;
+  Places& places_;
   std::map<std::tuple<int, std::size_t, std::int64_t, int, bool, int>, double> seconds_;
   std::map<std::pair<int, std::int64_t>, LayerCosts> costs_;
 };
@@ -281,13 +303,23 @@ Plan with_balanced_batch(const Case& c, Paces& paces) {
 
 }  // namespace
 
-Plan balanced_plan(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants) {
+Balancer::Balancer(const Cluster& cluster, const CollectiveConstants& constants)
+    : cluster_(cluster), constants_(constants) {}
+
+Balancer::~Balancer() = default;
+
+Plan Balancer::balanced(const Case& subject) {
+  if (!places_ || !places_->are_those_of(subject.plan)) places_ = std::make_unique<Places>(subject, cluster_);
   Case c = subject;
-  Paces paces(c, cluster, constants);
+  Paces paces(c, cluster_, constants_, *places_);
   if (c.plan.to_balance.layers) c.plan = with_balanced_layers(c, paces);
   if (c.plan.to_balance.batch) c.plan = with_balanced_batch(c, paces);
   c.plan.to_balance = {};
   return c.plan;
+}
+
+Plan balanced_plan(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants) {
+  return Balancer(cluster, constants).balanced(subject);
 }
 
 }  // namespace foretrain

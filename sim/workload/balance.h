@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "sim/cost/collective.h"
 #include "sim/scenario/scenario.h"
 
@@ -16,5 +18,21 @@ namespace foretrain {
 // A GPU's speed is what the passes of the plan's blocks take on it when nothing disturbs them, with what a tensor- or
 // context-parallel group exchanges inside them.
 Plan balanced_plan(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants);
+
+// The same for plans of one job that follow each other: what those that place their ranks alike have in common is kept.
+// Not to be used by two threads at once. The references must outlive it.
+class Balancer {
+ public:
+  Balancer(const Cluster& cluster, const CollectiveConstants& constants);
+  ~Balancer();
+  Plan balanced(const Case& subject);
+
+  class Places;
+
+ private:
+  const Cluster& cluster_;
+  const CollectiveConstants& constants_;
+  std::unique_ptr<Places> places_;
+};
 
 }  // namespace foretrain

@@ -26,7 +26,7 @@ class SharedCommunicators {
   // What of a plan decides who communicates, and over which links.
   struct Spread {
     int tp, pp, dp, cp, ep, etp;
-    std::vector<std::string> order;
+    RankOrder order = kUsualOrder;
     std::vector<Plan::Share> shares;
     bool last_sends_to_first, there_and_back, two_copies;  // the pipeline
     ContextParallel context;

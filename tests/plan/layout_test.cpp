@@ -113,7 +113,7 @@ TEST_CASE("ranks and coordinates are each other's inverse in every order") {
   plan.tp = 3;
   plan.dp = 4;
   plan.pp = 5;
-  std::vector<std::string> order = {"cp", "dp", "ep", "pp", "tp"};
+  RankOrder order = kUsualOrder;
   do {
     plan.order = order;
     std::set<std::tuple<int, int, int>> seen;
@@ -137,7 +137,7 @@ TEST_CASE("the first name of the order varies fastest") {
   CHECK(coordinates(plan, 1) == RankCoordinates{1, 0, 0});
   CHECK(coordinates(plan, 2) == RankCoordinates{0, 1, 0});
   CHECK(coordinates(plan, 4) == RankCoordinates{0, 0, 1});
-  plan.order = {"pp", "dp", "tp", "cp", "ep"};
+  plan.order = {Dimension::pp, Dimension::dp, Dimension::tp, Dimension::cp, Dimension::ep};
   CHECK(coordinates(plan, 1) == RankCoordinates{0, 0, 1});
   CHECK(coordinates(plan, 4) == RankCoordinates{1, 0, 0});
 }
@@ -147,9 +147,8 @@ TEST_CASE("experts deal the ranks of a stage anew, every place once") {
   plan.tp = 2, plan.cp = 2, plan.dp = 4, plan.pp = 2;
   plan.ep = 4, plan.etp = 2;
   CHECK(plan.expert_data_ranks() == 2);
-  for (const std::vector<std::string>& order : {std::vector<std::string>{"tp", "cp", "ep", "dp", "pp"},
-                                                {"tp", "cp", "ep", "pp", "dp"},
-                                                {"dp", "pp", "ep", "cp", "tp"}}) {
+  constexpr auto tp = Dimension::tp, cp = Dimension::cp, ep = Dimension::ep, dp = Dimension::dp, pp = Dimension::pp;
+  for (const RankOrder& order : {kUsualOrder, RankOrder{tp, cp, ep, pp, dp}, RankOrder{dp, pp, ep, cp, tp}}) {
     plan.order = order;
     std::set<std::tuple<int, int, int, int>> places;
     for (int rank = 0; rank < plan.gpus(); ++rank) {
@@ -164,7 +163,7 @@ TEST_CASE("experts deal the ranks of a stage anew, every place once") {
     CHECK(places.size() == 32);
   }
   // Megatron-Core's order: an expert's halves are neighbours, then come other experts, then those that hold the same.
-  plan.order = {"tp", "cp", "ep", "dp", "pp"};
+  plan.order = kUsualOrder;
   CHECK(expert_coordinates(plan, 1) == ExpertCoordinates{1, 0, 0, 0});
   CHECK(expert_coordinates(plan, 2) == ExpertCoordinates{0, 1, 0, 0});
   CHECK(expert_coordinates(plan, 8) == ExpertCoordinates{0, 0, 1, 0});

@@ -58,7 +58,7 @@ TEST_CASE("every key of a plan is read") {
   CHECK(r.plan->shard_group == 4);
   CHECK(r.plan->recompute->mode == Recompute::Mode::full);
   CHECK(r.plan->micro_batch == 2);
-  CHECK(r.plan->order->at(3) == "pp");
+  CHECK(r.plan->order->at(3) == Dimension::pp);
   CHECK(r.plan->overlap_grad_reduce == false);
   CHECK(r.plan->overlap_param_gather == true);
   CHECK(r.plan->overlap_tp == true);
@@ -98,7 +98,8 @@ TEST_CASE("forms of recompute, order and micro_batch") {
   CHECK(redone("recompute: {modules: [ffn]}") == RedoneParts{.mlp_in = true, .activation = true});
   CHECK_FALSE(redone("recompute: {saved: [qkv]}").mlp_out);
   CHECK(redone("recompute: selective") == RedoneParts{});
-  CHECK(plan("order: tp-dp-cp-ep-pp").plan->order == std::vector<std::string>{"tp", "dp", "cp", "ep", "pp"});
+  CHECK(to_string(*plan("order: tp-dp-cp-ep-pp").plan->order) == "tp-dp-cp-ep-pp");
+  CHECK(plan("order: [tp, dp, cp, ep, pp]").plan->order == plan("order: tp-dp-cp-ep-pp").plan->order);
   CHECK(plan("micro_batch: auto").plan->micro_batch_auto);
 }
 
