@@ -10,6 +10,16 @@
 #include "sim/workload/step_builder.h"
 
 namespace foretrain {
+namespace {
+
+// Micro-batches after which a stage holds no more than before: a pipeline is full by then, and repeats itself. With
+// GPipe all are open at once.
+std::int64_t until_full(const Plan& plan, std::int64_t micro_batches) {
+  if (plan.schedule == PipelineSchedule::gpipe) return micro_batches;
+  return std::min(micro_batches, 4 * plan.pp + micro_batches % plan.pp);
+}
+
+}  // namespace
 
 // Moments of a stage at which much is held: most forward passes open, and most of these and of the weight gradients
 // that are owed together. The true peak is at one of them, or higher.
@@ -69,7 +79,7 @@ Bytes PlanBounds::missing_memory(const Plan& plan) {
 
 Bytes PlanBounds::missing_of_lane() {
   const Plan& plan = case_.plan;
-  const std::int64_t m = micro_batches(plan, case_.train);
+  const std::int64_t m = until_full(plan, micro_batches(plan, case_.train));
   const auto [known, inserted] = moments_.try_emplace(m);
   if (inserted) {
     known->second.push_back(full_moments(0, m));

@@ -88,8 +88,13 @@ Message describe_training(const Train& t) {
   return listed(parts);
 }
 
-Message describe_recompute(const Recompute& recompute) {
-  if (recompute.mode == Recompute::Mode::blocks) return message("{} blocks a stage", recompute.blocks);
+Message describe_recompute(const Case& c) {
+  const Recompute& recompute = c.plan.recompute;
+  if (recompute.mode == Recompute::Mode::blocks) {
+    const std::int64_t layers = (c.model.layers + c.plan.pp - 1) / c.plan.pp;
+    if (c.plan.pp == 1) return message("{} of {} layers", recompute.blocks, layers);
+    return message("{} of {} layers a stage", recompute.blocks, layers);
+  }
   const std::string names = fmt::format("{}", fmt::join(recompute.names, ", "));
   if (recompute.mode == Recompute::Mode::modules) return message("of {}", names);
   if (recompute.mode == Recompute::Mode::saved) return message("of all but {}", names);
@@ -153,7 +158,7 @@ Message describe_plan(const Case& c) {
   if (p.zeropp.gradients) parts.push_back(message("gradients scattered in int4"));
   if (p.zeropp.secondary) parts.push_back(message("a second copy every {} ranks", p.zeropp.group));
   if (p.offload.any()) parts.push_back(message("offload {}", describe_offload(p.offload)));
-  parts.push_back(message("recompute {}", describe_recompute(p.recompute)));
+  parts.push_back(message("recompute {}", describe_recompute(c)));
   if (!p.layers.empty()) parts.push_back(message("layers {}", fmt::format("{}", fmt::join(p.layers, "+"))));
   if (p.to_balance.layers) parts.push_back(message("layers by speed"));
   if (!p.shares.empty()) {
