@@ -7,11 +7,21 @@
 
 namespace foretrain {
 
+bool operator==(const SourcePosition& a, const SourcePosition& b) {
+  const bool same_file = a.file == b.file || (a.file && b.file && *a.file == *b.file);
+  return same_file && a.line == b.line && a.column == b.column;
+}
+
 void Diagnostics::add(Severity severity, SourcePosition position, Message message) {
   // A hostile file can be wrong in millions of places; nobody reads past the first hundreds.
   constexpr std::size_t kLimit = 500;
   if (severity == Severity::error || severity == Severity::unsupported) ++errors_;
-  if (all_.size() < kLimit) all_.push_back({severity, std::move(position), std::move(message)});
+  // What several cases take from one place is said once.
+  const bool placed = position.file && !position.file->empty();
+  const bool said = placed && std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
+                      return d.severity == severity && d.position == position && d.message == message;
+                    });
+  if (!said && all_.size() < kLimit) all_.push_back({severity, std::move(position), std::move(message)});
 }
 
 void Diagnostics::error(SourcePosition p, Message m) { add(Severity::error, std::move(p), std::move(m)); }

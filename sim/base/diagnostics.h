@@ -15,6 +15,7 @@ struct SourcePosition {
   int line = 0;
   int column = 0;
 };
+bool operator==(const SourcePosition& a, const SourcePosition& b);
 
 enum class Severity {
   error,        // the input is wrong
@@ -29,7 +30,8 @@ struct Diagnostic {
   Message message;  // what is wrong; what would be right
 };
 
-// Collects everything that is wrong with an input, so that the user sees all of it at once.
+// Collects everything that is wrong with an input, so that the user sees all of it at once, and the same at the same
+// place once.
 // Loaders take a Diagnostics&, report into it and carry on where they can.
 class Diagnostics {
  public:

@@ -14,6 +14,23 @@ TEST_CASE("a diagnostic prints as file:line:column: severity: message") {
   CHECK(diagnostics.error_count() == 1);
 }
 
+TEST_CASE("what several cases take from one place is said once") {
+  const auto file = std::make_shared<const std::string>("a.yaml"), same = std::make_shared<const std::string>("a.yaml");
+  Diagnostics diagnostics;
+  diagnostics.error({file, 2, 3}, message("unknown key"));
+  diagnostics.error({same, 2, 3}, message("unknown key"));
+  CHECK(diagnostics.all().size() == 1);
+  CHECK(diagnostics.error_count() == 2);
+  diagnostics.warning({file, 2, 3}, message("unknown key"));
+  diagnostics.error({file, 2, 4}, message("unknown key"));
+  diagnostics.error({file, 2, 3}, message("another"));
+  CHECK(diagnostics.all().size() == 4);
+  // Without a place it may be of two things.
+  diagnostics.error({}, message("wrong"));
+  diagnostics.error({}, message("wrong"));
+  CHECK(diagnostics.all().size() == 6);
+}
+
 TEST_CASE("suggestions are near words only") {
   CHECK(closest("a100-sxm4-80g", {"a100-sxm4-80gb", "h100-sxm5-80gb", "t4"}).front() == "a100-sxm4-80gb");
   CHECK(closest("quantum", {"a100-sxm4-80gb", "t4"}).empty());
