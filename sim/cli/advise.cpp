@@ -94,6 +94,13 @@ std::optional<OfferedAdvice> advise_from_offers(const Job& job, const Asked& ask
   return advise_offers(std::move(*question), environment, renting(options, *error_bars, line), asked.how);
 }
 
+std::optional<Advice> advise_on_machine(const Case& c, const Environment& environment, AdviseOptions how,
+                                        const AdviseCommandOptions& options, Diagnostics& diagnostics) {
+  ProgressLine line(options);
+  how.progress = [&](int gpus, double share) { line.show(0, share, options.words("at {} GPUs", gpus)); };
+  return advise(c, environment, how, diagnostics);
+}
+
 int deliver_advice(const AdviseCommandOptions& options, const std::string& title,
                    const std::vector<report::AdvisedCase>& cases) {
   return deliver(options, [&] { return report::advice_table(title, cases, standard_output(options)); },
@@ -139,7 +146,7 @@ int advise_cases(const AdviseCommandOptions& options) {
   Diagnostics refused;
   for (const Case& c : scenario.cases) {
     try {
-      auto advice = advise(c, environment, asked.how, refused);
+      auto advice = advise_on_machine(c, environment, asked.how, options, refused);
       if (!advice) continue;
       report::AdvisedCase& advised = cases.emplace_back(report::AdvisedCase{c.name, std::move(advice), std::nullopt});
       const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return j.name == c.name; });

@@ -1,15 +1,32 @@
 #include "sim/cli/chosen_plans.h"
 
+#include <algorithm>
+
+#include "sim/cli/search_progress.h"
 #include "sim/config/quote.h"
-#include "sim/planner/planner.h"
 #include "sim/report/describe.h"
 
 namespace foretrain::cli {
 
-void choose_plans(Scenario& scenario, const Environment& environment, int threads, Diagnostics& diagnostics) {
+namespace {
+
+Message how_chosen(const PlanAnswer& answer) {
+  if (answer.best.empty()) return message("one that lacks least memory");
+  return answer.complete ? message("fastest") : message("fastest so far");
+}
+
+}  // namespace
+
+void choose_plans(Scenario& scenario, const Environment& environment, const CommonOptions& options,
+                  Diagnostics& diagnostics) {
+  const bool any = std::any_of(scenario.cases.begin(), scenario.cases.end(), [](const Case& c) { return c.open_plan; });
+  if (!any) return;
+  PlannerOptions search{.top = 1, .threads = threads_of(options), .stop = &stop_on_interrupt()};
   for (Case& c : scenario.cases) {
     if (!c.open_plan) continue;
-    const auto answer = find_plans(c, environment, {.top = 1, .threads = threads}, diagnostics);
+    ProgressLine line(options);
+    search.progress = shown_on(line, options.words);
+    const auto answer = find_plans(c, environment, search, diagnostics);
     if (!answer) continue;
     if (answer->best.empty() && !answer->nearest_miss) {
       diagnostics.error(c.position, message("no plan of {} can be simulated", config::in_quotes(c.name)));
@@ -17,8 +34,7 @@ void choose_plans(Scenario& scenario, const Environment& environment, int thread
     }
     c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;
     c.open_plan.reset();
-    c.assumptions.push_back(message("plan: auto is the {} of {} legal plans: {}",
-                                    answer->best.empty() ? message("one that lacks least memory") : message("fastest"),
+    c.assumptions.push_back(message("plan: auto is the {} of {} legal plans: {}", how_chosen(*answer),
                                     answer->counts.legal, report::describe_plan(c)));
   }
 }

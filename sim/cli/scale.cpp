@@ -9,6 +9,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/help.h"
 #include "sim/cli/output.h"
+#include "sim/cli/progress.h"
 #include "sim/cli/scenario_source.h"
 #include "sim/config/quote.h"
 #include "sim/report/scale_report.h"
@@ -90,9 +91,14 @@ int scale_cases(const ScaleCommandOptions& options) {
   const auto& [scenario, environment] = *asked;
 
   std::vector<report::ScaledCase> curves;
+  const std::atomic<bool>& stop = stop_on_interrupt();
   for (const Case& c : scenario.cases) {
+    if (stop) break;
+    ProgressLine line(options);
     ScaleOptions how{sizes, options.weak, {}};
     how.search.threads = threads_of(options);
+    how.search.stop = &stop;
+    how.progress = [&](int gpus, double share) { line.show(0, share, options.words("at {} GPUs", gpus)); };
     how.search.with_elasticity = !options.json.empty() || !options.html.empty();
     if (by_nodes) {
       for (int& size : how.gpus) size *= c.cluster.gpus_per_node;
@@ -127,7 +133,8 @@ Command scale_command(CLI::App& program, const CommonOptions& common) {
                {{"foretrain scale scenarios/gpt3-175b-1024xa100.yaml --nodes 16,32,64,128"},
                 {"foretrain scale --model llama-2-7b --gpu a100-80g --global-batch 64 --zero 3 --gpus 1,2,4,8"},
                 {"foretrain scale my-question.yaml --gpus 8,16,32 --weak --html curves.html"},
-                {"foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -"}});
+                {"foretrain scale my-question.yaml --gpus 8,16,32 --weak --json -"}},
+               words("Ctrl-C ends the search with the sizes so far."));
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
             return options->source.show ? show(*options) : scale_cases(*options);

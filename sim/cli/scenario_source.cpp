@@ -127,7 +127,7 @@ std::optional<ScenarioToSimulate> load_to_simulate(const ScenarioSource& source,
   const auto environment = scenario ? load_environment(*data, diagnostics) : std::nullopt;
   if (!environment) return std::nullopt;
   if (open_plans == OpenPlans::automatic && !diagnostics.has_errors()) {
-    choose_plans(*scenario, *environment, threads_of(options), diagnostics);
+    choose_plans(*scenario, *environment, options, diagnostics);
   }
   return ScenarioToSimulate{std::move(*scenario), *environment};
 }

@@ -57,16 +57,26 @@ class Adviser {
     Advice a;
     a.name = subject_.name;
     a.subject = subject_;
-    for (const int gpus : sizes()) {
+    // Every size is searched, and then looked at for what is free there.
+    const std::vector<int> all = sizes();
+    const auto tell = [&](std::size_t done, int gpus) {
+      if (options_.progress) options_.progress(gpus, static_cast<double>(done) / static_cast<double>(2 * all.size()));
+    };
+    for (const int gpus : all) {
       if (stopped() && !a.sizes.empty()) break;
+      tell(a.sizes.size(), gpus);
       a.sizes.push_back(sized(gpus));
     }
     if (std::all_of(a.sizes.begin(), a.sizes.end(), [](const auto& s) { return !s.why_not.empty(); })) {
       diagnostics.error(subject_.position, a.sizes.back().why_not);
       return std::nullopt;
     }
-    for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) consider(a, i);
+    for (std::size_t i = 0; i < a.sizes.size() && !settled(a); ++i) {
+      tell(all.size() + i, a.sizes[i].gpus);
+      consider(a, i);
+    }
     for (int times = 2; !settled(a) && !stopped() && times <= kMostTimesLarger && can_grow(); times *= 2) {
+      tell(2 * all.size(), subject_.cluster.gpus * times);
       a.sizes.push_back(sized(subject_.cluster.gpus * times));
       consider(a, a.sizes.size() - 1);
     }

@@ -19,6 +19,8 @@ struct AdviseOptions {
   double deadline_seconds = 0;  // 0: none
   double mean_tokens = 0;       // see free_changes
   PlannerOptions search;
+  // Called as each size is looked at: how much of all is done, if the cluster need not grow.
+  std::function<void(int gpus, double share)> progress = {};
 };
 
 // In three steps: does it go on one card, on several, or does it need a cluster; what is free to try there; and only

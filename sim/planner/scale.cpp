@@ -37,6 +37,7 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
     } else {
       point.report = answer->best.front().report;
     }
+    point.complete = !answer || answer->complete;
     return;
   }
   PlanRequest request = *c.open_plan;
@@ -79,11 +80,24 @@ void compare(ScalePoint& point, const CaseReport& base) {
 std::vector<ScalePoint> scale(const Case& subject, const Environment& environment, const ScaleOptions& options) {
   std::vector<ScalePoint> points;
   std::optional<std::size_t> base;
+  PlannerOptions search = options.search;
   for (int gpus : options.gpus) {
     ScalePoint& point = points.emplace_back();
     point.gpus = gpus;
+    if (search.stop != nullptr && *search.stop && points.size() > 1) {
+      point.why_not = message("not looked at: stopped before");
+      continue;
+    }
+    const auto tell = [&options, gpus, before = points.size() - 1](double share) {
+      const double done = (static_cast<double>(before) + share) / static_cast<double>(options.gpus.size());
+      if (options.progress) options.progress(gpus, done);
+    };
+    tell(0);
+    search.progress = [&tell](const SearchProgress& at) {
+      tell(at.phase == SearchProgress::Phase::judging ? 0.5 * at.share : 0.5 + 0.5 * at.share);
+    };
     if (auto c = resized(subject, gpus, options.weak, point.why_not)) {
-      choose_plan(*c, environment, options.search, point);
+      choose_plan(*c, environment, search, point);
     }
     if (!point.report) continue;
     if (!base) base = points.size() - 1;

@@ -20,6 +20,7 @@ std::string scale_json(const std::string& title, std::span<const ScaledCase> cas
                         {"bent_by", point.bent_by ? Json(to_string(*point.bent_by)) : Json(nullptr)},
                         {"bent_share", point.bent_by ? Json(point.bent_share) : Json(nullptr)},
                         {"why_not", or_null(point.why_not.english())},
+                        {"complete", point.complete},
                         {"report", known ? case_json(*point.report) : Json(nullptr)}});
     }
     json["cases"].push_back({{"name", c.subject.name}, {"points", std::move(points)}});
@@ -55,7 +56,10 @@ std::string scale_table(const std::string& title, std::span<const ScaledCase> ca
                  {r.fits ? words("yes") : words("NO"), r.fits ? Style::plain : Style::bad},
                  {percent(point.efficiency)},
                  {point.bent_by ? words("{} (+{})", in_words(*point.bent_by), percent(point.bent_share)) : ""}});
-      notes += wrapped(words("{} GPUs: {}", gpus, describe_plan(r.subject)), terminal.width, 2) + "\n";
+      const Message plan = describe_plan(r.subject);
+      const Message found =
+          point.complete ? plan : message("{} (stopped before the end: a faster plan may exist)", plan);
+      notes += wrapped(words("{} GPUs: {}", gpus, found), terminal.width, 2) + "\n";
     }
     text += table.text(terminal) + notes;
   }
