@@ -1,16 +1,15 @@
 #include <algorithm>
 #include <memory>
 
+#include "sim/calibration/confidence.h"
 #include "sim/cli/command.h"
 #include "sim/cli/help.h"
 #include "sim/cli/output.h"
-#include "sim/cli/progress.h"
 #include "sim/cli/scenario_source.h"
+#include "sim/cli/search_progress.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
-#include "sim/planner/planner.h"
 #include "sim/planner/space.h"
-#include "sim/report/figures.h"
 #include "sim/report/plan_report.h"
 
 namespace foretrain::cli {
@@ -37,20 +36,35 @@ std::size_t end_of_value(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-// "tp=8,zero=1,order=[tp,dp,pp]" in the words of a scenario's plan.
-std::optional<PlanRequest> read_fixed(const std::string& text, Diagnostics& diagnostics) {
-  std::string yaml = "{";
+// "tp=8,zero=1,order=[tp,dp,pp]" as values of the plan.
+std::vector<FlagValue> fixed_values(const std::string& text, Diagnostics& diagnostics) {
+  std::vector<FlagValue> values;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = end_of_value(text, begin), equals = text.find('=', begin);
     if (equals >= end) {
       diagnostics.error({}, message("--fix {} is not of the form tp=8,zero=1", config::in_quotes(text)));
-      return std::nullopt;
+      return {};
     }
-    yaml += text.substr(begin, equals - begin) + ": " + text.substr(equals + 1, end - equals - 1) + ", ";
+    const std::string key = text.substr(begin, equals - begin);
+    values.push_back({"--fix " + key, "plan." + key, text.substr(equals + 1, end - equals - 1)});
     begin = end + 1;
   }
-  const auto node = config::parse_yaml(yaml + "}", "--fix", diagnostics);
-  return node ? read_plan(*node, diagnostics) : std::nullopt;
+  return values;
+}
+
+// What is fixed is part of the scenario, unless its plans are compared with others: then it holds for those alone.
+ScenarioSource source_of(const PlanOptions& options, Diagnostics& diagnostics) {
+  ScenarioSource source = options.source;
+  if (options.compare) return source;
+  for (FlagValue& value : fixed_values(options.fix, diagnostics)) source.values.push_back(std::move(value));
+  return source;
+}
+
+std::optional<PlanRequest> fixed_of_others(const PlanOptions& options, Diagnostics& diagnostics) {
+  if (!options.compare || options.fix.empty()) return std::nullopt;
+  const auto fixed = case_of(fixed_values(options.fix, diagnostics), diagnostics);
+  const config::Node* plan = fixed ? fixed->find("plan") : nullptr;
+  return present(plan) != nullptr ? read_plan(*plan, diagnostics) : std::nullopt;
 }
 
 std::optional<Bytes> read_memory(const std::string& text, Diagnostics& diagnostics) {
@@ -88,8 +102,7 @@ std::optional<Case> with_own_plan(const Case& c, Diagnostics& diagnostics) {
 
 // The cases with what the command line says. What their plans say is fixed, or else compared with.
 std::vector<Question> questions(const Scenario& scenario, const PlanOptions& options, Diagnostics& diagnostics) {
-  std::optional<PlanRequest> fixed;
-  if (!options.fix.empty()) fixed = read_fixed(options.fix, diagnostics);
+  const std::optional<PlanRequest> fixed = fixed_of_others(options, diagnostics);
   std::optional<Bytes> memory;
   if (!options.max_memory.empty()) memory = read_memory(options.max_memory, diagnostics);
   std::vector<Question> all;
@@ -109,22 +122,30 @@ std::vector<Question> questions(const Scenario& scenario, const PlanOptions& opt
   return all;
 }
 
-void show_progress(ProgressLine& line, const SearchProgress& at, const report::Words& words) {
-  const bool judging = at.phase == SearchProgress::Phase::judging;
-  line.show(static_cast<int>(at.phase), at.share,
-            judging ? words("of the plans judged")
-                    : words("of those worth simulating: {} of {} plans, best {}", at.counts.simulated, at.counts.legal,
-                            at.best > Time::zero() ? Message(report::duration(at.best)) : message("none yet")));
+// Ranges of the plans, and how sure it is that the best is faster than each of the others.
+void add_confidence(PlanAnswer& answer, const ErrorBars& bars) {
+  for (RankedPlan& ranked : answer.best) add_error_bar(ranked.report, bars);
+  if (answer.own) add_error_bar(answer.own->plan.report, bars);
+  if (answer.best.empty()) return;
+  const CaseReport& best = answer.best.front().report;
+  const auto compare = [&](RankedPlan& ranked) {
+    const double ratio = ranked.report.step_time.seconds() / best.step_time.seconds();
+    if (ratio >= 1) ranked.order_right = order_likelihood(best, ranked.report, ratio, bars);
+  };
+  for (std::size_t i = 1; i < answer.best.size(); ++i) compare(answer.best[i]);
+  if (answer.own) compare(answer.own->plan);
 }
 
 int plan(const PlanOptions& options) {
   Diagnostics diagnostics;
-  const auto asked = load_to_simulate(options.source, options, OpenPlans::all, diagnostics);
-  const auto page = asked ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
+  const ScenarioSource source = source_of(options, diagnostics);
+  const auto asked = load_to_simulate(source, options, OpenPlans::all, diagnostics);
+  const auto error_bars = asked ? load_error_bars(asked->environment.data, diagnostics) : std::nullopt;
+  const auto page = error_bars ? page_template(options, asked->environment.data, diagnostics) : std::nullopt;
   std::vector<Question> all;
   if (asked) all = questions(asked->scenario, options, diagnostics);
   print(diagnostics, options.words, options.quiet);
-  if (!asked || diagnostics.has_errors()) return kBadInput;
+  if (!error_bars || diagnostics.has_errors()) return kBadInput;
 
   const auto& [scenario, environment] = *asked;
   const std::atomic<bool>& stop = stop_on_interrupt();
@@ -135,11 +156,14 @@ int plan(const PlanOptions& options) {
     ProgressLine line(options);
     const std::size_t top = options.top.value_or(page ? kTopOfPage : kTop);
     PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};
-    search.progress = [&](const SearchProgress& at) { show_progress(line, at, options.words); };
+    search.progress = shown_on(line, options.words);
     search.with_elasticity = !options.json.empty() || !options.html.empty();
     if (!options.max_memory.empty()) search.memory_share = 1.0;
     search.own = question.own ? &*question.own : nullptr;
-    if (auto answer = find_plans(question.subject, environment, search, refused)) answers.push_back(std::move(*answer));
+    auto answer = find_plans(question.subject, environment, search, refused);
+    if (!answer) continue;
+    add_confidence(*answer, *error_bars);
+    answers.push_back(std::move(*answer));
   }
   print(refused, options.words);
   if (refused.has_errors()) return kBadInput;
@@ -149,6 +173,13 @@ int plan(const PlanOptions& options) {
       {{options.json, [&] { return report::plans_json(scenario.title, answers); }},
        {options.html,
         [&] { return page::plan_page(scenario.title, answers, environment, *page, origin_of(options)); }}});
+}
+
+int show(const PlanOptions& options) {
+  Diagnostics diagnostics;
+  const ScenarioSource source = source_of(options, diagnostics);
+  print(diagnostics, options.words);
+  return diagnostics.has_errors() ? kBadInput : show_scenario(source, options, OpenPlans::all);
 }
 
 }  // namespace
@@ -161,7 +192,9 @@ Command plan_command(CLI::App& program, const CommonOptions& common) {
                        words("scenario (YAML); what a case's plan says is fixed, the rest is looked for"));
   parser.add_option("--top", options->top, words("plans to show (default: {}, with a page {})", kTop, kTopOfPage))
       ->check(CLI::Range(1, 1000));
-  parser.add_option("--fix", options->fix, words("values of the plan that are fixed, such as tp=8,zero=1"))
+  parser
+      .add_option("--fix", options->fix,
+                  words("values of the plan that are fixed, such as tp=8,zero=1; with --compare, of the others"))
       ->type_name("K=V,...");
   parser.add_option("--max-memory", options->max_memory, words("memory of a GPU to use at most, such as 70GB"))
       ->type_name("SIZE");
@@ -180,7 +213,7 @@ Command plan_command(CLI::App& program, const CommonOptions& common) {
                words("Ctrl-C ends the search with the best plans so far."));
   return {&parser, [&parser, options] {
             options->command = command_line(parser);
-            return options->source.show ? show_scenario(options->source, *options, OpenPlans::all) : plan(*options);
+            return options->source.show ? show(*options) : plan(*options);
           }};
 }
 

@@ -24,6 +24,8 @@ struct RankedPlan {
   // What it spends more on than the best plan, and how much; none for the best.
   std::optional<Cause> slower_by;
   Time more;
+  // How likely the best plan is the faster of the two, as far as runs that were measured say.
+  std::optional<double> order_right = {};
 };
 
 // The plan that would be faster than all that fit by a percent or more, for the fewest bytes; of the few dozen nearest

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/report/certainty.h"
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/json_support.h"
@@ -26,6 +27,7 @@ Json ranked_json(const RankedPlan& ranked) {
   Json plan = case_json(ranked.report);
   plan["slower_by"] = ranked.slower_by ? Json(to_string(*ranked.slower_by)) : Json(nullptr);
   plan["slower_by_s"] = ranked.slower_by ? Json(exact_seconds(ranked.more)) : Json(nullptr);
+  plan["order_likelihood"] = or_null(ranked.order_right);
   return plan;
 }
 
@@ -94,7 +96,12 @@ Message own_line(const PlanAnswer& answer) {
       line = message("{} ({} more {})", line, duration(answer.own->plan.more), in_words(*answer.own->plan.slower_by));
     }
   }
-  if (!own.fits) line = message("{}; it does not fit in memory", line);
+  const StagePeak& fullest = own.memory[own.fullest];
+  if (!own.fits) {
+    line = message("{}; it does not fit in memory", line);
+  } else if (fullest.needed > fullest.capacity * answer.memory_share) {
+    line = message("{}; it needs {} of the memory", line, percent(fullest.needed / fullest.capacity));
+  }
   const std::int64_t faster = answer.own->faster;
   if (faster == 0) return message("{}; no plan that fits is faster", line);
   const auto share = [faster](std::int64_t of) {
@@ -106,6 +113,57 @@ Message own_line(const PlanAnswer& answer) {
   }
   return message("{}; {} that fit are faster, {} of the legal plans and {} of those that may fit", line, whole(faster),
                  share(answer.counts.legal), share(may_fit(answer.counts)));
+}
+
+// "63 %" that the best plan is faster than this one.
+std::string surely(const RankedPlan& ranked) {
+  return ranked.order_right ? fmt::format("{:.0f} %", 100 * *ranked.order_right) : "";
+}
+
+// Plans from the first on whose order is little better than a guess.
+std::size_t too_close_to_call(const PlanAnswer& answer) {
+  constexpr double kGuess = 0.6;
+  std::size_t count = 1;
+  while (count < answer.best.size() && answer.best[count].order_right.value_or(1.0) < kGuess) ++count;
+  return count;
+}
+
+std::string best_plans(const PlanAnswer& answer, const Terminal& terminal) {
+  const Words& words = terminal.words;
+  TextTable table({words("plan"), words("step time"), words("tokens/s"), words("MFU"), words("memory GiB"),
+                   words("behind"), words("sure"), words("because of")});
+  table.align_left(7);
+  int number = 0;
+  const double best = answer.best.front().report.step_time.seconds();
+  for (const RankedPlan& ranked : answer.best) {
+    const CaseReport& r = ranked.report;
+    table.add({{fmt::format("{}", ++number)},
+               {duration(r.step_time)},
+               {grouped(r.tokens_per_second)},
+               {percent(r.mfu)},
+               {fmt::format("{} / {}", gib(r.memory[r.fullest].needed), gib(r.capacity))},
+               {number == 1 ? "" : signed_percent(r.step_time.seconds() / best - 1.0)},
+               {surely(ranked)},
+               {ranked.slower_by ? words("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
+  }
+  std::string text = table.text(terminal);
+  number = 0;
+  for (const RankedPlan& ranked : answer.best) {
+    text += wrapped(fmt::format("{}  {}", ++number, words(described(ranked.report.subject))), terminal.width, 3) + "\n";
+  }
+  if (const auto& bar = answer.best.front().report.error_bar) {
+    text +=
+        wrapped(words("sure: that plan 1 is the faster of the two. Nine in ten such runs are in the range of plan {}",
+                      certainty_of("1", *bar, words)),
+                terminal.width, 2) +
+        "\n";
+  }
+  if (const std::size_t close = too_close_to_call(answer); close > 1) {
+    text += wrapped(words("the first {} plans are too close to call: choose by what is easiest to run", close),
+                    terminal.width, 2) +
+            "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -135,27 +193,7 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
       const auto none = answer.complete ? words("no plan fits") : words("no plan was found that fits");
       text += styled(none, Style::bad, terminal) + "\n";
     } else {
-      TextTable table({words("plan"), words("step time"), words("tokens/s"), words("MFU"), words("memory GiB"),
-                       words("behind"), words("because of")});
-      table.align_left(6);
-      int number = 0;
-      const double best = answer.best.front().report.step_time.seconds();
-      for (const RankedPlan& ranked : answer.best) {
-        const CaseReport& r = ranked.report;
-        table.add({{fmt::format("{}", ++number)},
-                   {duration(r.step_time)},
-                   {grouped(r.tokens_per_second)},
-                   {percent(r.mfu)},
-                   {fmt::format("{} / {}", gib(r.memory[r.fullest].needed), gib(r.capacity))},
-                   {number == 1 ? "" : signed_percent(r.step_time.seconds() / best - 1.0)},
-                   {ranked.slower_by ? words("{} more {}", duration(ranked.more), in_words(*ranked.slower_by)) : ""}});
-      }
-      text += table.text(terminal);
-      number = 0;
-      for (const RankedPlan& ranked : answer.best) {
-        text +=
-            wrapped(fmt::format("{}  {}", ++number, words(described(ranked.report.subject))), terminal.width, 3) + "\n";
-      }
+      text += best_plans(answer, terminal);
     }
     if (answer.own) text += wrapped(words(own_line(answer)), terminal.width, 2) + "\n";
     if (const auto& miss = answer.nearest_miss) {
@@ -168,8 +206,14 @@ std::string plans_table(const std::string& title, std::span<const PlanAnswer> an
     }
   }
   std::vector<const Case*> subjects;
-  for (const PlanAnswer& answer : answers) subjects.push_back(&answer.subject);
-  return text + as_understood(subjects, Plans::looked_for, terminal);
+  std::vector<Said> warnings;
+  for (const PlanAnswer& answer : answers) {
+    subjects.push_back(&answer.subject);
+    if (!answer.best.empty()) warnings.push_back({answer.subject.name, answer.best.front().report.warnings});
+  }
+  text += as_understood(subjects, Plans::looked_for, terminal);
+  const std::string warned = sentences(message("warnings"), warnings, terminal);
+  return warned.empty() ? text : text + "\n" + warned;
 }
 
 }  // namespace foretrain::report

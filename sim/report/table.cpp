@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "sim/report/by_case.h"
+#include "sim/report/certainty.h"
 #include "sim/report/describe.h"
 #include "sim/report/figures.h"
 #include "sim/report/understood_text.h"
@@ -261,16 +262,7 @@ std::string certainty(const RunReport& report, const Terminal& terminal) {
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
     const auto& bar = report.cases[i].error_bar;
     if (!bar) continue;
-    const ErrorBar::Nearest& nearest = bar->nearest;
-    const std::string off = percent(std::abs(nearest.error));
-    const Message predicted =
-        nearest.error < 0 ? message("predicted {} too fast", off) : message("predicted {} too slow", off);
-    const std::string range = words("{} to {} s", significant(bar->low_s, 3), significant(bar->high_s, 3));
-    const std::string run = fmt::format("{} ({} x {}, {})", nearest.name, nearest.gpus, nearest.gpu, nearest.software);
-    text += wrapped("  " + words("{}: {}, confidence {}; most alike is {}, {}", names[i], range,
-                                 words.term(name_of(bar->confidence)), run, predicted),
-                    terminal.width, 4) +
-            "\n";
+    text += wrapped("  " + certainty_of(names[i], *bar, words), terminal.width, 4) + "\n";
   }
   if (text.empty()) return "";
   return styled(words("how sure: nine in ten such runs are in the range"), Style::faint, terminal) + "\n" + text;

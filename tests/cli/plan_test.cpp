@@ -121,6 +121,50 @@ TEST_CASE("wrong questions about plans are refused") {
   CHECK(contains(open.err, "train.global_batch is taken as 64: 8 sequences on each GPU"));
 }
 
+TEST_CASE("the framework follows what is fixed, and --show-scenario says so") {
+  const std::string plan = "plan --model llama-2-7b --gpu a100-80g:8 --global-batch 32 --show-scenario ";
+  CHECK(contains(run_program(plan + "--fix tp=2").out, "software: megatron-core"));
+  CHECK(contains(run_program(plan + "--fix tp=2").out, "tp: 2"));
+  CHECK(contains(run_program(plan + "--fix zero=3").out, "software: hf-deepspeed"));
+  // As the same values written by flags.
+  CHECK(run_program(plan + "--fix tp=2,zero=1").out == run_program(plan + "--tp 2 --zero 1").out);
+  const Outcome wrong = run_program("plan --model llama-2-7b --gpu a100-80g:8 --fix tpp=2");
+  CHECK(wrong.status == 2);
+  CHECK(contains(wrong.err, "--fix tpp: error: unknown key 'tpp' in plan; did you mean"));
+}
+
+TEST_CASE("plans say how sure it is that the first is the fastest") {
+  const Outcome o = run_program("plan scenarios/which-plan.yaml --case PCIe --top 4 --json -");
+  const json plans = json::parse(o.out)["cases"][0]["plans"];
+  REQUIRE(plans.size() == 4);
+  CHECK(plans[0]["order_likelihood"].is_null());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const double step = plans[i]["step_time_s"];
+    CHECK(plans[i]["step_time_range_s"][0] <= step);
+    CHECK(plans[i]["step_time_range_s"][1] >= step);
+    if (i == 0) continue;
+    const double sure = plans[i]["order_likelihood"];
+    CHECK(sure >= 0.5);
+    CHECK(sure < 1);
+  }
+  const std::string table = run_program("plan scenarios/which-plan.yaml --case PCIe --top 4").out;
+  CHECK(contains(table, "sure: that plan 1 is the faster of the two."));
+  CHECK(contains(table, "the first 2 plans are too close to call"));
+}
+
+TEST_CASE("Ctrl-C ends a curve with the sizes so far") {
+  const Outcome o = run_program(
+      "scale --model gpt-3-175b --node dgx-a100-80g --fabric hdr-rails --global-batch 1536 --software megatron-core "
+      "--attention standard --plan auto --gpus 64,512,1024 --threads 1 --json -",
+      "timeout --foreground --preserve-status -s INT 2");
+  CHECK(o.status == 0);
+  const json points = json::parse(o.out)["cases"][0]["points"];
+  REQUIRE(points.size() == 3);
+  CHECK(points[2]["report"].is_null());
+  CHECK(contains(points[2]["why_not"].get<std::string>(), "stopped"));
+  for (const json& point : points) CHECK(point["complete"].is_boolean());
+}
+
 TEST_CASE("scaling curves keep or grow the batch") {
   const Folder folder;
   write_file(folder / "s.yaml", std::string(kSmallPlan) + "  plan: {zero: 1, micro_batch: 2}\n");

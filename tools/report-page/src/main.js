@@ -20,7 +20,7 @@ import {hideTip, installTips} from "./tip.js";
 
 const pages = {
   run: [verdict, compare, fit, breakdown, memory, pipeline, roofline, topology, elasticity, money, sure, understood, assumptions, origin],
-  plan: [planned, plans, breakdown, memory, pipeline, roofline, topology, elasticity, understood, assumptions, origin],
+  plan: [planned, plans, sure, breakdown, memory, pipeline, roofline, topology, elasticity, understood, assumptions, origin],
   scale: [scaled, scaling, breakdown, memory, pipeline, topology, elasticity, understood, assumptions, origin],
   rent: [rented, ...rent, origin],
   lesson: [taught, whatIf, ...lesson, origin],

@@ -45,11 +45,11 @@ function behind(width) {
 }
 
 export function plans() {
-  const heads = ["plan", "step_time", "tokens", "mfu", "memory", "capacity", "slower_by", "slower_by_s"].map((head) => t(`column.${head}`));
+  const heads = ["plan", "step_time", "tokens", "mfu", "memory", "capacity", "slower_by", "slower_by_s", "order"].map((head) => t(`column.${head}`));
   const rows = runs.map(({name, path, group}) => {
     const of = (key, write) => cell(`${path}/${key}`, write);
     return [groups.length > 1 ? `${groups[group].name}: ${name()}` : name(), of("step_time_s", f.seconds), of("tokens_per_s", f.grouped), of("mfu", f.percent), of("memory/gpu_peak_bytes", f.gib), of("memory/gpu_capacity_bytes", f.gib),
-      of("slower_by", (cause) => named("cause", cause)), of("slower_by_s", f.seconds)];
+      of("slower_by", (cause) => named("cause", cause)), of("slower_by_s", f.seconds), of("order_likelihood", (share) => f.percent(share, 0))];
   });
   const counts = ["plans", "beyond_memory", "too_slow", "simulated", "did_not_fit"];
   return section("plans", t("plans.title"),
