@@ -2,8 +2,8 @@
 import {h} from "./dom.js";
 import * as f from "./format.js";
 import {note, section} from "./plot.js";
-import {isBest, rivals, runs} from "./runs.js";
-import {answer, named, said, t} from "./state.js";
+import {groups, isBest, rivals, runs} from "./runs.js";
+import {answer, kind, named, said, t} from "./state.js";
 import {cell, table} from "./table.js";
 
 const figure = (name, text, more) => h("div", {class: "figure"}, h("dt", {}, name), h("dd", {}, text, more && h("small", {}, more)));
@@ -53,7 +53,9 @@ export const taught = () => opening(true, h("p", {class: "because"}, said(answer
 
 export function sure() {
   if (!runs.some(({one}) => one.step_time_range_s)) return null;
-  const rows = runs.map(({name, path}) => {
+  // Plans of a question have the same range but for their step time.
+  const shown = kind === "plan" ? runs.filter(isBest).map((run) => ({...run, name: () => groups[run.group].name})) : runs;
+  const rows = shown.map(({name, path}) => {
     const of = (key, write) => cell(`${path}/${key}`, write);
     return [name(), of("step_time_s", f.seconds), of("step_time_range_s/0", f.seconds), of("step_time_range_s/1", f.seconds),
       of("confidence", (word) => named("confidence", word)), of("nearest_measured/name"), of("nearest_measured/gpus", f.grouped), of("nearest_measured/gpu"), of("nearest_measured/software"),
