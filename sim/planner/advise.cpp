@@ -140,25 +140,42 @@ class Adviser {
   // Free changes one after another, then what can be kept in host memory beside them, or instead (8-bit states stay on
   // the GPU).
   void make_fit(const Case& as_asked, Advice::Size& size) const {
-    Case c = as_asked;
-    for (const CaseChange& change : free_changes(0)) {
+    std::vector<CaseChange> made;
+    for (CaseChange& change : free_changes(0)) {
       const bool saves_memory = change.name != "fp8" && change.name != "fused-kernels";
-      const auto changed = saves_memory ? change.apply({c, environment_}) : std::nullopt;
-      if (!changed) continue;
-      c = changed->subject;
-      size.changes.push_back(change.what);
-      if ((size.changed = best(c))) return;
+      if (!saves_memory || !change.apply({as_asked, environment_})) continue;
+      made.push_back(std::move(change));
+      if (fits_with(as_asked, made, size)) return;
     }
-    if (!size.changes.empty() && fits_with_host_memory(std::move(c), size)) return;
-    size.changes.clear();
-    fits_with_host_memory(as_asked, size);
+    Case on_host = as_asked;
+    on_host.open_plan->offload.reset();
+    if ((!made.empty() && fits_with(on_host, made, size)) || fits_with(on_host, {}, size)) {
+      size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
+    }
   }
 
-  bool fits_with_host_memory(Case c, Advice::Size& size) const {
-    c.open_plan->offload.reset();
-    size.changed = best(c);
-    if (size.changed) size.changes.push_back(moved_to_host(size.changed->subject.plan.offload));
-    return size.changed.has_value();
+  // Whether it fits with these changes; then with those of them that must be.
+  bool fits_with(const Case& as_asked, std::vector<CaseChange> made, Advice::Size& size) const {
+    if (!(size.changed = best(with(as_asked, made)))) return false;
+    for (std::size_t i = 0; i < made.size() && made.size() > 1;) {
+      std::vector<CaseChange> others = made;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      if (auto answer = best(with(as_asked, others))) {
+        size.changed = std::move(answer);
+        made = std::move(others);
+      } else {
+        ++i;
+      }
+    }
+    for (const CaseChange& change : made) size.changes.push_back(change.what);
+    return true;
+  }
+
+  Case with(Case c, const std::vector<CaseChange>& made) const {
+    for (const CaseChange& change : made) {
+      if (const auto changed = change.apply({c, environment_})) c = changed->subject;
+    }
+    return c;
   }
 
   bool in_time(const Advice::Answer& answer) const {
@@ -289,6 +306,12 @@ std::vector<CaseChange> free_changes(double mean_tokens) {
   add("8-bit-optimizer", message("8-bit AdamW"), [](Case& c) {
     if (c.train.optimizer != Optimizer::adamw) return false;
     c.train.optimizer = Optimizer::adamw8bit;
+    return true;
+  });
+  add("4-bit-weights", message("frozen weights in 4 bits (QLoRA)"), [](Case& c) {
+    if (c.train.peft.kind != Peft::Kind::lora) return false;
+    c.train.peft.kind = Peft::Kind::qlora;
+    c.train.peft.format = weight_format("nf4");
     return true;
   });
   if (mean_tokens > 0) {

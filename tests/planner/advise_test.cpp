@@ -59,6 +59,22 @@ TEST_CASE("a model that is too large for a card needs several, or its states on 
   if (a.sizes[0].changed) CHECK_FALSE(a.sizes[0].changes.empty());
 }
 
+TEST_CASE("what makes it fit is no more than must be") {
+  Case c = open_case("llama-2-13b", "{gpu: rtx3090-24gb, gpus: 1, gpus_per_node: 1, intra: pcie}",
+                     "{seq_len: 1024, global_batch: 8, precision: bf16, peft: lora}");
+  c.software.offers.offload_alone = false;
+  const Advice a = advice_of(c);
+  REQUIRE(a.recommended);
+  const Advice::Size& size = a.sizes.front();
+  CHECK_FALSE(size.best);
+  REQUIRE(size.changed);
+  // 13e9 frozen weights in 16 bits are 26 GB.
+  REQUIRE(size.changes.size() == 1);
+  CHECK(size.changes.front() == message("frozen weights in 4 bits (QLoRA)"));
+  CHECK(size.changed->subject.train.peft.kind == Peft::Kind::qlora);
+  CHECK(size.changed->outcome.fits);
+}
+
 TEST_CASE("a deadline asks for more cards than memory does") {
   const Case c = open_case("{arch: llama, layers: 8, hidden: 2048, heads: 16, ffn: 5632, vocab: 32000}", kNode,
                            "{seq_len: 1024, global_batch: 64, precision: bf16}");
