@@ -150,6 +150,7 @@ std::optional<Plan> with_more_on_host(const Plan& plan, const Software& software
   Offload& offload = more.offload;
   const bool alone = plan.data_ranks() == 1;
   if (can.together && plan.pp > 1 && !alone) return std::nullopt;
+  if (alone && !software.offers.offload_alone) return std::nullopt;
   if (offload.optimizer == Place::gpu && can.optimizer && (alone || plan.zero >= 1)) {
     offload.optimizer = Place::cpu;
     if (can.together) more.zero = alone ? plan.zero : 3;

@@ -311,6 +311,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   const std::vector<std::int64_t> stages = zero_stages();
   const std::vector<std::pair<PlanChoice::States, bool>> on_host = places();
   const std::int64_t dp = case_.cluster.gpus / (choice.tp * choice.cp * choice.pp);
+  const bool alone = dp * choice.cp == 1;
   const Unlike gpus = unlike(choice);
 
   std::optional<std::int64_t> group;  // within a node; the same for all of the family
@@ -350,6 +351,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
           choice.on_host = states;
           choice.activations_on_host = activations;
           if (activations && !moves_activations(choice)) continue;
+          if (states != PlanChoice::States::none && alone && !case_.software.offers.offload_alone) continue;
           for (std::int64_t zero : stages) try_sharding(zero);
         }
       }

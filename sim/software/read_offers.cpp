@@ -20,7 +20,8 @@ void read_map(const config::Node& node, Software::Offers& offers, Diagnostics& d
                             {"selective_recompute", &offers.selective_recompute},
                             {"block_recompute", &offers.block_recompute},
                             {"sharding_groups", &offers.sharding_groups},
-                            {"overlap_in_pipelines", &offers.overlap_in_pipelines}}) {
+                            {"overlap_in_pipelines", &offers.overlap_in_pipelines},
+                            {"offload_alone", &offers.offload_alone}}) {
     *field = map.boolean(key).value_or(*field);
   }
   if (const auto chosen = map.choice("activations", {"stay", "without-recompute", "checkpoints", "leave"})) {

@@ -262,6 +262,7 @@ struct Software {
     enum class Activations { stay, without_recompute, checkpoints, leave } activations = Activations::stay;
     bool sharding_groups = true;       // ZeRO over the ranks of a node instead of all
     bool overlap_in_pipelines = true;  // gradients are reduced beside backward passes with several stages, too
+    bool offload_alone = true;         // states in host memory with one data-parallel rank, too
     std::array<bool, 4> zero = {true, true, true, true};
   };
   Offers offers;
