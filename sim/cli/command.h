@@ -59,6 +59,7 @@ Command memory_command(CLI::App& program, const CommonOptions& common);
 Command schema_command(CLI::App& program, const CommonOptions& common);
 Command init_command(CLI::App& program, const CommonOptions& common);
 Command import_command(CLI::App& program, const CommonOptions& common);
+Command export_command(CLI::App& program, const CommonOptions& common);
 Command catalog_command(CLI::App& program, const CommonOptions& common);
 Command calibrate_command(CLI::App& program, const CommonOptions& common);
 Command check_claims_command(CLI::App& program, const CommonOptions& common);

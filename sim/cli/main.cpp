@@ -80,12 +80,12 @@ int act(int argc, char** argv) {
   add_program_examples(program, words);
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      run_command(program, common),         plan_command(program, common),     scale_command(program, common),
-      rent_command(program, common),        explain_command(program, common),  diagnose_command(program, common),
-      advise_command(program, common),      memory_command(program, common),   init_command(program, common),
-      import_command(program, common),      schema_command(program, common),   catalog_command(program, common),
-      lesson_command(program, common),      validate_command(program, common), calibrate_command(program, common),
-      check_claims_command(program, common)};
+      run_command(program, common),       plan_command(program, common),        scale_command(program, common),
+      rent_command(program, common),      explain_command(program, common),     diagnose_command(program, common),
+      advise_command(program, common),    memory_command(program, common),      init_command(program, common),
+      import_command(program, common),    export_command(program, common),      schema_command(program, common),
+      catalog_command(program, common),   lesson_command(program, common),      validate_command(program, common),
+      calibrate_command(program, common), check_claims_command(program, common)};
   // CLI11 makes the -h of a subcommand before it takes over the name of the group.
   for (const Command& command : commands) command.parser->get_help_ptr()->group(words("Options"));
   try {

@@ -106,6 +106,11 @@ void combine(const std::vector<Imported::Taken>& beside, Imported& imported) {
     put("layers of a virtual stage", "plan.vpp", *layers / (at("plan.pp") * *chunk));
   }
   combine_recompute(imported);
+  // Megatron's own sharding needs the flag of the optimizer's as well.
+  const auto strategy = [](const Imported::Taken& t) { return t.theirs == "data_parallel_sharding_strategy"; };
+  if (std::any_of(imported.taken.begin(), imported.taken.end(), strategy)) {
+    std::erase_if(imported.taken, [](const Imported::Taken& t) { return t.theirs == "use_distributed_optimizer"; });
+  }
   if (const Imported::Taken* quantised = find_taken(imported, "import.quantised")) {
     const std::string theirs = quantised->theirs, format = quantised->text;
     imported.taken.push_back({theirs, "train.peft.kind", "qlora"});

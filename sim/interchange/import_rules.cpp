@@ -112,6 +112,9 @@ Rules megatron() {
       {"expert_tensor_parallel_size", "plan.etp"},
       {"sequence_parallel", "plan.sequence_parallel", when_true("true")},
       {"use_distributed_optimizer", "plan.zero", when_true("1")},
+      {"data_parallel_sharding_strategy",
+       "plan.zero",
+       {{"no_shard", ""}, {"optim", "1"}, {"optim_grads", "2"}, {"optim_grads_params", "3"}}},
       {"recompute_granularity", "plan.recompute", {{"full", "full"}, {"selective", "selective"}}},
       {"recompute_activations", "plan.recompute", when_true("selective")},
       {"recompute_method", "import.recompute_method"},
@@ -231,6 +234,11 @@ std::span<const ImportRule> neox_rules() {
                   {"checkpoint_activations", "plan.recompute", {{"true", "full"}, {"false", "none"}}},
                   {"sequence_parallel", "plan.sequence_parallel", when_true("true")},
               }});
+  return rules;
+}
+
+std::span<const ImportRule> megatron_rules() {
+  static const Rules rules = megatron();
   return rules;
 }
 

@@ -20,7 +20,8 @@ std::span<const ImportRule> deepspeed_rules();
 std::span<const ImportRule> accelerate_rules();
 std::span<const ImportRule> trainer_rules();  // of the Hugging Face Trainer and LLaMA-Factory
 std::span<const ImportRule> axolotl_rules();
-std::span<const ImportRule> neox_rules();  // with '_' in keys
+std::span<const ImportRule> neox_rules();      // with '_' in keys
+std::span<const ImportRule> megatron_rules();  // of its flags, without those of what launches it
 std::span<const ImportRule> command_rules(bool megatron);
 
 }  // namespace foretrain

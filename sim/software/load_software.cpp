@@ -214,6 +214,9 @@ std::vector<Variant> read_profile(const Node& node, Software& profile, Diagnosti
   reader.text_list("aliases");
   profile.fitted_as = reader.text("fitted_as").value_or("");
   profile.source = reader.text("source").value_or(profile.source);
+  if (const auto launcher = reader.choice("launcher", {"other", "megatron", "deepspeed"})) {
+    profile.launcher = static_cast<Software::Launcher>(*launcher);
+  }
   read_kernels(reader, profile, diagnostics);
   read_host(reader, profile);
   read_parallelism(reader, profile);

@@ -266,6 +266,9 @@ struct Software {
     std::array<bool, 4> zero = {true, true, true, true};
   };
   Offers offers;
+  // What says how it runs: flags of Megatron-LM, a configuration of DeepSpeed, or something of its own.
+  enum class Launcher { other, megatron, deepspeed } launcher = Launcher::other;
+
   // What was offered at another time: of the first whose text a run's version mentions (case is ignored).
   struct OfferVariant {
     std::string mentions;
