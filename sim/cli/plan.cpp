@@ -9,7 +9,7 @@
 #include "sim/cli/search_progress.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
-#include "sim/planner/space.h"
+#include "sim/planner/choice.h"
 #include "sim/report/plan_report.h"
 
 namespace foretrain::cli {

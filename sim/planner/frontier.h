@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/planner/space.h"
+#include "sim/planner/choice.h"
 
 namespace foretrain {
 
