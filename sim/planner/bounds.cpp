@@ -148,14 +148,8 @@ Time PlanBounds::sends_of(int stage) {
 
 const LayerCosts& PlanBounds::costs(int gpu) {
   const auto kind = static_cast<std::size_t>(gpu);
-  if (costs_of_kind_[kind] != nullptr) return *costs_of_kind_[kind];
-  const Plan& plan = case_.plan;
-  const CostKey key{
-      gpu,       plan.tp,     plan.cp, plan.ep, plan.etp, plan.micro_batch, plan.sequence_parallel, plan.recompute.mode,
-      plan.zero, plan.context};
-  std::unique_ptr<LayerCosts>& known = costs_[key];
-  if (!known) known = std::make_unique<LayerCosts>(cases_[kind]);
-  return *(costs_of_kind_[kind] = known.get());
+  if (costs_of_kind_[kind] == nullptr) costs_of_kind_[kind] = &costs_.of(cases_[kind], gpu);
+  return *costs_of_kind_[kind];
 }
 
 PlanBounds::Ends PlanBounds::ends_of_lane() {

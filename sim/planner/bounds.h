@@ -8,7 +8,7 @@
 #include "sim/analysis/case_report.h"
 #include "sim/cost/placed_groups.h"
 #include "sim/workload/host_work.h"
-#include "sim/workload/layer_cost.h"
+#include "sim/workload/known_layer_costs.h"
 
 namespace foretrain {
 
@@ -170,8 +170,7 @@ class PlanBounds {
   HostAmounts least_host_amounts_;
   std::vector<Lane> lanes_;
   const Lane* lane_ = nullptr;  // in hand
-  using CostKey = std::tuple<int, int, int, int, int, std::int64_t, bool, Recompute::Mode, int, ContextParallel>;
-  std::map<CostKey, std::unique_ptr<LayerCosts>> costs_;
+  KnownLayerCosts costs_;
   std::vector<const LayerCosts*> costs_of_kind_;  // of the plan in hand; null where not looked up yet
   std::map<std::int64_t, std::vector<std::vector<Moment>>> moments_;  // by micro-batches; of the first and last stage
 };

@@ -12,8 +12,6 @@ namespace {
 
 // Of lanes that differ, as many as are looked at.
 constexpr std::size_t kMostLanes = 16;
-// Kept before they are forgotten: plans come sorted.
-constexpr std::size_t kMostCosts = 1000;
 
 bool places_alike(const Plan& a, const Plan& b) {
   return a.tp == b.tp && a.pp == b.pp && a.vpp == b.vpp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep &&
@@ -189,7 +187,7 @@ void PlanBounds::enter(const Plan& plan) {
     c.plan = plan;
     c.train.global_batch = global_batch_;
   }
-  if (costs_.size() > kMostCosts) costs_.clear();
+  costs_.forget_if_many();
   costs_of_kind_.assign(cases_.size(), nullptr);
   if (moved) enter_placement();
   placed_ = plan;

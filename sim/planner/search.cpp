@@ -129,9 +129,10 @@ class Search {
     std::size_t done = 0;
     parallel_for(first.size(), options_.threads, [&](std::size_t group) {
       const BoundsPool::Borrowed bounds = bounds_.borrow();
+      Balancer balancer(trials_.cluster(), environment_.collectives);
       for (std::size_t family = first[group]; family == first[group] || space_.continues(family); ++family) {
         if (stopped()) return;
-        judged[family] = judge(family, *bounds);
+        judged[family] = judge(family, *bounds, balancer);
       }
       const std::lock_guard one_at_a_time(telling);
       tell(SearchProgress::Phase::judging, static_cast<double>(++done) / static_cast<double>(first.size()));
@@ -150,10 +151,10 @@ class Search {
     std::size_t beyond_memory = 0;
   };
 
-  Judged judge(std::size_t family, PlanBounds& bounds) const {
+  Judged judge(std::size_t family, PlanBounds& bounds, Balancer& balancer) const {
     Judged judged;
     std::set<PlanChoice> fit_with_recompute;
-    space_.for_each(family, [&](const PlanChoice& choice, const Plan& plan) {
+    space_.for_each(family, balancer, [&](const PlanChoice& choice, const Plan& plan) {
       if (trials_.too_long(plan)) {
         judged.open.push_back({choice, Time::max(), Bytes{}});
         return;

@@ -138,7 +138,8 @@ void PlanSpace::add_family(const PlanChoice& choice) {
 }
 
 std::optional<Plan> PlanSpace::plan_of(const PlanChoice& choice) const {
-  Balances balances{Balancer(cluster_, constants_), {}};
+  Balancer balancer(cluster_, constants_);
+  Balances balances{balancer, {}};
   return plan_of(choice, balances);
 }
 
@@ -199,7 +200,7 @@ std::vector<std::int64_t> PlanSpace::micro_batches(std::int64_t data_ranks, bool
   return by_speed || fixed_.splits_unevenly() ? divisors(batch, most) : divisors(batch / data_ranks, most);
 }
 
-void PlanSpace::for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const {
+void PlanSpace::for_each(std::size_t family, Balancer& balancer, const Visit& visit) const {
   PlanChoice choice = families_[family];
   std::vector<bool> sequence_parallel = {false};
   if (choice.tp > 1 && case_.software.offers.sequence) sequence_parallel.push_back(true);
@@ -214,7 +215,7 @@ void PlanSpace::for_each(std::size_t family, const std::function<void(const Plan
   std::optional<std::int64_t> group;  // within a node; the same for all of the family
 
   // Values that this plan would not use make the same plan as others.
-  Balances balances{Balancer(cluster_, constants_), {}};
+  Balances balances{balancer, {}};
   const auto try_choice = [&] {
     const std::optional<Plan> plan = plan_of(choice, balances);
     if (!plan || layer_passes(*plan, case_.model, case_.train) > kMostLayerPasses ||

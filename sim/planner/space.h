@@ -34,8 +34,10 @@ class PlanSpace {
     return family > 0 && family < families_.size() && families_[family].tp == families_[family - 1].tp &&
            families_[family].cp == families_[family - 1].cp;
   }
-  // Calls visit(choice, plan) for every legal plan of a family, each distinct plan once.
-  void for_each(std::size_t family, const std::function<void(const PlanChoice&, const Plan&)>& visit) const;
+  // Calls visit(choice, plan) for every legal plan of a family, each distinct plan once. `balancer`: of this space's
+  // cluster, for families that follow each other.
+  using Visit = std::function<void(const PlanChoice&, const Plan&)>;
+  void for_each(std::size_t family, Balancer& balancer, const Visit& visit) const;
   std::optional<Plan> plan_of(const PlanChoice& choice) const;
   // A plan without recompute, with the first layers of every chunk recomputed instead: as many as `level` says, 0 of
   // none. The levels there are: 1 to what this says of the plan, 0 where its framework recomputes all layers or none.
@@ -56,7 +58,7 @@ class PlanSpace {
   Unlike unlike(const PlanChoice& family) const;
   // Balanced plans of a family, by what layers and shares hang on.
   struct Balances {
-    Balancer balancer;
+    Balancer& balancer;
     std::map<std::tuple<std::int64_t, Recompute::Mode, std::int64_t, bool, int, bool, bool>, Plan> known;
   };
   std::optional<Plan> plan_of(const PlanChoice& choice, Balances& balances) const;

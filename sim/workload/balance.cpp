@@ -92,8 +92,9 @@ using Places = Balancer::Places;
 // What blocks take for one micro-batch on the GPUs of the job.
 class Paces {
  public:
-  Paces(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Places& places)
-      : subject_(subject), cluster_(cluster), constants_(constants), places_(places) {}
+  Paces(const Case& subject, const Cluster& cluster, const CollectiveConstants& constants, Places& places,
+        KnownLayerCosts& known)
+      : subject_(subject), cluster_(cluster), constants_(constants), places_(places), known_(known) {}
 
   std::size_t kinds() const { return places_.kinds(); }
   const std::vector<std::size_t>& kind_of_data_ranks() const { return places_.kind_of_data_ranks(); }
@@ -147,20 +148,23 @@ class Paces {
   }
 
   const LayerCosts& costs_of(int gpu, std::int64_t micro_batch) {
-    const auto known = costs_.find({gpu, micro_batch});
-    if (known != costs_.end()) return known->second;
-    Case alike = subject_;
-    alike.cluster.gpu = subject_.cluster.gpu_of_kind(gpu);
-    alike.plan.micro_batch = micro_batch;
-    return costs_.emplace(std::pair(gpu, micro_batch), LayerCosts(alike)).first->second;
+    const LayerCosts*& costs = costs_[{gpu, micro_batch}];
+    if (costs == nullptr) {
+      Case alike = subject_;
+      alike.cluster.gpu = subject_.cluster.gpu_of_kind(gpu);
+      alike.plan.micro_batch = micro_batch;
+      costs = &known_.of(alike, gpu);
+    }
+    return *costs;
   }
 
   const Case& subject_;
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
   Places& places_;
+  KnownLayerCosts& known_;
   std::map<std::tuple<int, std::size_t, std::int64_t, int, bool, int>, double> seconds_;
-  std::map<std::pair<int, std::int64_t>, LayerCosts> costs_;
+  std::map<std::pair<int, std::int64_t>, const LayerCosts*> costs_;
 };
 
 // Units given one after the other to whoever is through with one more first: no other way is the last one through
@@ -310,8 +314,9 @@ Balancer::~Balancer() = default;
 
 Plan Balancer::balanced(const Case& subject) {
   if (!places_ || !places_->are_those_of(subject.plan)) places_ = std::make_unique<Places>(subject, cluster_);
+  costs_.forget_if_many();
   Case c = subject;
-  Paces paces(c, cluster_, constants_, *places_);
+  Paces paces(c, cluster_, constants_, *places_, costs_);
   if (c.plan.to_balance.layers) c.plan = with_balanced_layers(c, paces);
   if (c.plan.to_balance.batch) c.plan = with_balanced_batch(c, paces);
   c.plan.to_balance = {};

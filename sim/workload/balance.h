@@ -4,6 +4,7 @@
 
 #include "sim/cost/collective.h"
 #include "sim/scenario/scenario.h"
+#include "sim/workload/known_layer_costs.h"
 
 namespace foretrain {
 
@@ -33,6 +34,7 @@ class Balancer {
   const Cluster& cluster_;
   const CollectiveConstants& constants_;
   std::unique_ptr<Places> places_;
+  KnownLayerCosts costs_;
 };
 
 }  // namespace foretrain

@@ -32,10 +32,11 @@ Case open_llama() {
       "train: {seq_len: 4096, global_batch: 64, precision: bf16}");
 }
 
-std::vector<Plan> all_plans(const PlanSpace& space) {
+std::vector<Plan> all_plans(const PlanSpace& space, const Cluster& cluster) {
   std::vector<Plan> plans;
+  Balancer balancer(cluster, environment().collectives);
   for (std::size_t family = 0; family < space.families(); ++family) {
-    space.for_each(family, [&](const PlanChoice&, const Plan& plan) { plans.push_back(plan); });
+    space.for_each(family, balancer, [&](const PlanChoice&, const Plan& plan) { plans.push_back(plan); });
   }
   return plans;
 }
@@ -43,7 +44,7 @@ std::vector<Plan> all_plans(const PlanSpace& space) {
 void judge(benchmark::State& state, const Case& subject) {
   const Cluster cluster(subject.cluster, environment().link_rates);
   const PlanSpace space(subject, cluster, environment().collectives);
-  const std::vector<Plan> plans = all_plans(space);
+  const std::vector<Plan> plans = all_plans(space, cluster);
   for (auto _ : state) {
     PlanBounds bounds(subject, cluster, environment().collectives, environment().hosts);
     for (const Plan& plan : plans) {
@@ -62,7 +63,7 @@ void simulate(benchmark::State& state, const Case& subject) {
   const PlanSpace space(subject, cluster, environment().collectives);
   PlanBounds bounds(subject, cluster, environment().collectives, environment().hosts);
   std::vector<std::pair<Time, Plan>> plans;
-  for (const Plan& plan : all_plans(space)) {
+  for (const Plan& plan : all_plans(space, cluster)) {
     if (bounds.missing_memory(plan) <= Bytes{}) plans.emplace_back(bounds.step_time(plan), plan);
   }
   std::sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -136,10 +136,12 @@ Simulated simulated(const Case& c, const PlanChoice& choice, const Plan& plan) {
   return {choice, r.step_time, fullest.needed, fullest.needed - fullest.capacity, !r.host_fits()};
 }
 
-std::vector<Simulated> simulate_all(const Case& c, const PlanSpace& space) {
+std::vector<Simulated> simulate_all(const Case& c, const Judged& judged) {
+  const PlanSpace& space = judged.space;
   std::vector<Simulated> all;
+  Balancer balancer(judged.cluster, environment().collectives);
   for (std::size_t family = 0; family < space.families(); ++family) {
-    space.for_each(family,
+    space.for_each(family, balancer,
                    [&](const PlanChoice& choice, const Plan& plan) { all.push_back(simulated(c, choice, plan)); });
   }
   return all;
@@ -183,7 +185,7 @@ Varied check_searches(Problems problems, int count) {
     CAPTURE(c.software.name);
     const Judged judged(c);
     const PlanSpace& space = judged.space;
-    std::vector<Simulated> all = simulate_all(c, space);
+    std::vector<Simulated> all = simulate_all(c, judged);
     REQUIRE(!all.empty());
     REQUIRE(all.size() <= 6000);
     const std::size_t legal = all.size();
@@ -289,8 +291,9 @@ TEST_CASE("only plans that the framework offers are looked at, unless they are f
     const Judged judged(c);
     const PlanSpace& space = judged.space;
     Varied varied;
+    Balancer balancer(judged.cluster, environment().collectives);
     for (std::size_t family = 0; family < space.families(); ++family) {
-      space.for_each(family, [&](const PlanChoice& choice, const Plan&) { note(varied, choice); });
+      space.for_each(family, balancer, [&](const PlanChoice& choice, const Plan&) { note(varied, choice); });
     }
     return varied;
   };
@@ -394,7 +397,7 @@ TEST_CASE("plans leave some memory free, unless none can or a limit is given") {
     const CaseReport& report = found->best.front().report;
     return std::pair(report.memory[report.fullest].needed, found->memory_share);
   };
-  const std::vector<Simulated> all = simulate_all(c, Judged(c).space);
+  const std::vector<Simulated> all = simulate_all(c, Judged(c));
   const Bytes fastest = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
                           return std::tie(a.step_time, a.choice) < std::tie(b.step_time, b.choice);
                         })->needed;
