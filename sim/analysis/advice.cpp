@@ -120,10 +120,6 @@ std::vector<Change> offload_changes(const Case& c) {
   return changes;
 }
 
-}  // namespace
-
-namespace {
-
 // The fastest that fits: large micro-batches leave few to deal out by the speeds of the GPUs.
 Case with_fastest_micro_batch(const Case& subject, const Environment& environment) {
   Case found = subject;

@@ -29,7 +29,10 @@ void choose_plans(Scenario& scenario, const Environment& environment, const Comm
     const auto answer = find_plans(c, environment, search, diagnostics);
     if (!answer) continue;
     if (answer->best.empty() && !answer->nearest_miss) {
-      diagnostics.error(c.position, message("no plan of {} can be simulated", config::in_quotes(c.name)));
+      diagnostics.error(c.position, answer->complete
+                                        ? message("no plan of {} can be simulated", config::in_quotes(c.name))
+                                        : message("the search for a plan of {} was stopped before one was found",
+                                                  config::in_quotes(c.name)));
       continue;
     }
     c.plan = answer->best.empty() ? answer->nearest_miss->plan : answer->best.front().report.subject.plan;

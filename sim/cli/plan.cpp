@@ -152,7 +152,11 @@ int plan(const PlanOptions& options) {
   std::vector<PlanAnswer> answers;
   Diagnostics refused;
   for (const Question& question : all) {
-    if (stop) break;
+    if (stop) {
+      refused.warning(question.subject.position,
+                      message("{} was not looked at: stopped before", config::in_quotes(question.subject.name)));
+      continue;
+    }
     ProgressLine line(options);
     const std::size_t top = options.top.value_or(page ? kTopOfPage : kTop);
     PlannerOptions search{.top = top, .threads = threads_of(options), .stop = &stop};

@@ -92,8 +92,12 @@ int scale_cases(const ScaleCommandOptions& options) {
 
   std::vector<report::ScaledCase> curves;
   const std::atomic<bool>& stop = stop_on_interrupt();
+  Diagnostics left_out;
   for (const Case& c : scenario.cases) {
-    if (stop) break;
+    if (stop) {
+      left_out.warning(c.position, message("{} was not looked at: stopped before", config::in_quotes(c.name)));
+      continue;
+    }
     ProgressLine line(options);
     ScaleOptions how{sizes, options.weak, {}};
     how.search.threads = threads_of(options);
@@ -105,6 +109,7 @@ int scale_cases(const ScaleCommandOptions& options) {
     }
     curves.push_back({c, scale(c, environment, how)});
   }
+  print(left_out, options.words);
   return deliver(
       options, [&] { return report::scale_table(scenario.title, curves, options.weak, standard_output(options)); },
       {{options.json, [&] { return report::scale_json(scenario.title, curves, options.weak); }},

@@ -150,10 +150,7 @@ void MapReader::report_range(std::string_view key, const Node& value, const Mess
                      message("{}={} is out of range; {}", path_of(key), shown.substr(1, shown.size() - 2), rule));
 }
 
-const Node* MapReader::value_of(std::string_view key) {
-  const Node* value = node(key);
-  return present(value) == nullptr ? nullptr : value;
-}
+const Node* MapReader::value_of(std::string_view key) { return present(node(key)); }
 
 std::optional<std::string> MapReader::text(std::string_view key) {
   const Node* value = value_of(key);

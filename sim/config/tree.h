@@ -46,6 +46,10 @@ struct Node::Entry {
 
 // The node, or nullptr where it is a null: what was left out and what was left empty are the same.
 inline const Node* present(const Node* node) { return node == nullptr || node->is_null() ? nullptr : node; }
+// Whether a map has a value for a key.
+inline bool is_written(const Node& map, std::string_view key) {
+  return map.is_map() && present(map.find(key)) != nullptr;
+}
 
 // Parses one YAML document. Syntax errors, duplicate keys, more than one document, documents over 64 MiB, over
 // 2 million values (aliases counted where they are repeated) or nested deeper than 64 levels, and a single value or

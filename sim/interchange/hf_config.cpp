@@ -22,10 +22,7 @@ class Translation {
   Translation(const Node& config, Diagnostics& diagnostics)
       : config_(config), diagnostics_(diagnostics), model_(config::empty_map(config.position)) {}
 
-  const Node* find(std::string_view key) const {
-    const Node* value = config_.find(key);
-    return present(value) == nullptr ? nullptr : value;
-  }
+  const Node* find(std::string_view key) const { return present(config_.find(key)); }
   bool is_true(std::string_view key, bool fallback = false) const {
     const Node* value = find(key);
     return value != nullptr && value->is_scalar() ? value->scalar() == "true" : fallback;

@@ -33,7 +33,8 @@ void choose_plan(Case& c, const Environment& environment, const PlannerOptions& 
     if (!answer) {
       point.why_not = why_no_plan(said);
     } else if (answer->best.empty()) {
-      point.why_not = message("no plan fits");
+      point.why_not =
+          answer->complete ? message("no plan fits") : message("no plan was found before the search was stopped");
     } else {
       point.report = answer->best.front().report;
     }
@@ -86,6 +87,7 @@ std::vector<ScalePoint> scale(const Case& subject, const Environment& environmen
     point.gpus = gpus;
     if (search.stop != nullptr && *search.stop && points.size() > 1) {
       point.why_not = message("not looked at: stopped before");
+      point.complete = false;
       continue;
     }
     const auto tell = [&options, gpus, before = points.size() - 1](double share) {

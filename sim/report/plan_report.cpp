@@ -159,7 +159,8 @@ std::string best_plans(const PlanAnswer& answer, const Terminal& terminal) {
         "\n";
   }
   if (const std::size_t close = too_close_to_call(answer); close > 1) {
-    text += wrapped(words("the first {} plans are too close to call: choose by what is easiest to run", close),
+    text += wrapped(words("the first {} plans are too close to call: choose by memory, or by what is easiest to run",
+                          close),
                     terminal.width, 2) +
             "\n";
   }

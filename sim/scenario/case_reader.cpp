@@ -35,11 +35,6 @@ void append_text(const Node& node, std::string& text) {
   }
 }
 
-bool written(const Node& train, std::string_view key) {
-  const Node* value = train.is_map() ? train.find(key) : nullptr;
-  return present(value) != nullptr;
-}
-
 bool has_flash(const Gpu& gpu) {
   return std::any_of(gpu.achieved.flash.begin(), gpu.achieved.flash.end(),
                      [](const AchievedRates::Attention& kernel) { return kernel.forward > 0; });
@@ -80,18 +75,18 @@ Node with_lora_targets(const Node& train, const Software& software, bool guessed
 void fill_defaults(const Node& written_train, const Model& model, const Gpu& gpu, Train& train,
                    Diagnostics& diagnostics) {
   const auto note = [&](Message message) { diagnostics.note(written_train.position, std::move(message)); };
-  if (!written(written_train, "seq_len")) {
+  if (!is_written(written_train, "seq_len")) {
     if (model.max_positions > 0) train.seq_len = std::min(train.seq_len, model.max_positions);
     note(message("train.seq_len is taken as {}", train.seq_len));
   }
-  if (!written(written_train, "precision")) {
+  if (!is_written(written_train, "precision")) {
     for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::fp32}) {
       train.precision = precision;
       if (gpu.dense(precision)) break;
     }
     note(message("train.precision is taken as {}", to_string(train.precision)));
   }
-  if (!written(written_train, "attention")) {
+  if (!is_written(written_train, "attention")) {
     if (!has_flash(gpu)) train.attention = AttentionKernel::standard;
     note(message("train.attention is taken as {}", to_string(train.attention)));
   }

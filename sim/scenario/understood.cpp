@@ -21,11 +21,6 @@ Node scalar(std::int64_t value) { return scalar(fmt::format("{}", value)); }
 Node scalar(int value) { return scalar(fmt::format("{}", value)); }
 Node scalar(double value) { return scalar(fmt::format("{}", value)); }
 
-bool is_written(const Node& map, std::string_view key) {
-  const Node* value = map.find(key);
-  return present(value) != nullptr;
-}
-
 // A map of the case to fill: what is written wins.
 class Filling {
  public:

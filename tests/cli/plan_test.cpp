@@ -162,7 +162,7 @@ TEST_CASE("Ctrl-C ends a curve with the sizes so far") {
   REQUIRE(points.size() == 3);
   CHECK(points[2]["report"].is_null());
   CHECK(contains(points[2]["why_not"].get<std::string>(), "stopped"));
-  for (const json& point : points) CHECK(point["complete"].is_boolean());
+  CHECK(points[2]["complete"] == false);
 }
 
 TEST_CASE("scaling curves keep or grow the batch") {

@@ -11,6 +11,7 @@
 
 #include "sim/planner/bounds.h"
 #include "sim/planner/planner.h"
+#include "sim/planner/scale.h"
 #include "sim/planner/space.h"
 #include "tests/support/cases.h"
 
@@ -412,6 +413,26 @@ TEST_CASE("plans leave some memory free, unless none can or a limit is given") {
   c.cluster.gpu.memory = least / 0.98;
   CHECK(best(kTightMemory).first > c.cluster.gpu.memory * kTightMemory);
   CHECK(best(kTightMemory).second == 1.0);
+}
+
+TEST_CASE("a search that is stopped before anything was found does not say that no plan fits") {
+  Case c = case_of(
+      "model: llama-2-7b\ncluster: {gpu: a100-sxm4-80gb, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+      "software: megatron-core\ntrain: {seq_len: 2048, global_batch: 16, precision: bf16}");
+  c.open_plan = PlanRequest{};
+  c.open_plan->automatic = true;
+  const std::atomic<bool> stop = true;
+  Diagnostics diagnostics;
+  const auto found = find_plans(c, environment(), {.top = 1, .stop = &stop}, diagnostics);
+  REQUIRE(found);
+  CHECK_FALSE(found->complete);
+  CHECK(found->best.empty());
+  ScaleOptions curve{{4, 8}, false, {.stop = &stop}, {}};
+  const std::vector<ScalePoint> points = scale(c, environment(), curve);
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].why_not == message("no plan was found before the search was stopped"));
+  CHECK(points[1].why_not == message("not looked at: stopped before"));
+  for (const ScalePoint& point : points) CHECK_FALSE(point.complete);
 }
 
 TEST_CASE("what is fixed of a plan stays, and an illegal fix is reported") {
