@@ -97,6 +97,7 @@ std::vector<Message> without_flag(const Case& c) {
   if (c.train.optimizer != Optimizer::adamw && c.train.optimizer != Optimizer::sgd) {
     left_out.push_back(message("optimizer {}", to_string(c.train.optimizer)));
   }
+  if (c.train.precision == Precision::nvfp4) left_out.push_back(message("precision {}", to_string(c.train.precision)));
   if (c.train.peft.active()) left_out.push_back(message("adapters"));
   left_out.push_back(message("the model's shape, data and learning rate"));
   return left_out;
