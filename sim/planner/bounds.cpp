@@ -200,6 +200,7 @@ PlanBounds::Ends PlanBounds::ends_of_lane() {
 
 Time PlanBounds::step_time(const Plan& plan) {
   enter(plan);
+  if (plan.offload.any()) enter_host_work();
   Ends most;
   for (const Lane& lane : lanes_) {
     enter(lane);

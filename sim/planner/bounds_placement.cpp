@@ -208,7 +208,6 @@ void PlanBounds::enter(const Plan& plan) {
     }
   }
   for (Lane& lane : lanes_) lane.share = share_of(plan, case_.train, lane.at.dp);
-  if (plan.offload.any()) enter_host_work();
 }
 
 }  // namespace foretrain

@@ -12,7 +12,7 @@ struct ScalePoint {
   int gpus = 0;
   std::optional<CaseReport> report;  // absent where no plan is legal or none fits
   Message why_not;
-  bool complete = true;  // false if the search for its plan was stopped: a faster one may exist
+  bool complete = true;  // false if the search for its plan was stopped, or before it began: a faster one may exist
   // Tokens per second and GPU, of those of the first point that was simulated.
   double efficiency = 0;
   // The part of the step on which a GPU spends most more for a token than at that point, and the share of what a token

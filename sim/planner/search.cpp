@@ -198,6 +198,7 @@ class Search {
       std::sort(found_.begin(), found_.end(), faster);
       if (found_.size() > options_.top) found_.resize(options_.top);
       taken += wave.size();
+      if (!options_.progress) continue;
       const double left = static_cast<double>(frontier_.within(of_interest()));
       tell(SearchProgress::Phase::simulating, static_cast<double>(taken) / (static_cast<double>(taken) + left));
     }
