@@ -5,9 +5,9 @@
 #include "sim/cli/command.h"
 #include "sim/cli/help.h"
 #include "sim/cli/output.h"
-#include "sim/cli/progress.h"
 #include "sim/cli/renting.h"
 #include "sim/cli/scenario_source.h"
+#include "sim/cli/search_progress.h"
 #include "sim/config/quote.h"
 #include "sim/config/reader.h"
 #include "sim/report/advise_report.h"
@@ -79,10 +79,7 @@ std::vector<Job> jobs_of(const config::Node& document, const ScenarioSource& sou
   return jobs;
 }
 
-bool has_machine(const Job& job) {
-  const config::Node* cluster = job.described.find("cluster");
-  return present(cluster) != nullptr;
-}
+bool has_machine(const Job& job) { return is_written(job.described, "cluster"); }
 
 // The three steps over what is offered. nullopt after reporting what is wrong.
 std::optional<OfferedAdvice> advise_from_offers(const Job& job, const Asked& asked, const Environment& environment,
@@ -97,7 +94,7 @@ std::optional<OfferedAdvice> advise_from_offers(const Job& job, const Asked& ask
 std::optional<Advice> advise_on_machine(const Case& c, const Environment& environment, AdviseOptions how,
                                         const AdviseCommandOptions& options, Diagnostics& diagnostics) {
   ProgressLine line(options);
-  how.progress = [&](int gpus, double share) { line.show(0, share, options.words("at {} GPUs", gpus)); };
+  how.progress = sizes_shown_on(line, options.words);
   return advise(c, environment, how, diagnostics);
 }
 

@@ -153,8 +153,7 @@ int plan(const PlanOptions& options) {
   Diagnostics refused;
   for (const Question& question : all) {
     if (stop) {
-      refused.warning(question.subject.position,
-                      message("{} was not looked at: stopped before", config::in_quotes(question.subject.name)));
+      warn_of_no_turn(question.subject, refused);
       continue;
     }
     ProgressLine line(options);

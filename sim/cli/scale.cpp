@@ -9,8 +9,8 @@
 #include "sim/cli/command.h"
 #include "sim/cli/help.h"
 #include "sim/cli/output.h"
-#include "sim/cli/progress.h"
 #include "sim/cli/scenario_source.h"
+#include "sim/cli/search_progress.h"
 #include "sim/config/quote.h"
 #include "sim/report/scale_report.h"
 
@@ -95,14 +95,14 @@ int scale_cases(const ScaleCommandOptions& options) {
   Diagnostics left_out;
   for (const Case& c : scenario.cases) {
     if (stop) {
-      left_out.warning(c.position, message("{} was not looked at: stopped before", config::in_quotes(c.name)));
+      warn_of_no_turn(c, left_out);
       continue;
     }
     ProgressLine line(options);
     ScaleOptions how{sizes, options.weak, {}};
     how.search.threads = threads_of(options);
     how.search.stop = &stop;
-    how.progress = [&](int gpus, double share) { line.show(0, share, options.words("at {} GPUs", gpus)); };
+    how.progress = sizes_shown_on(line, options.words);
     how.search.with_elasticity = !options.json.empty() || !options.html.empty();
     if (by_nodes) {
       for (int& size : how.gpus) size *= c.cluster.gpus_per_node;

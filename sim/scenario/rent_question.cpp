@@ -151,8 +151,7 @@ Node with_batch(const Node& base, const RentSizes& sizes, RentQuestion& question
   constexpr int kUsualBatch = 64;
   const Node* train = base.find("train");
   if (present(train) != nullptr && !train->is_map()) return base;  // is reported when it is read
-  const Node* batch = train != nullptr ? train->find("global_batch") : nullptr;
-  if (present(batch) != nullptr) return base;
+  if (train != nullptr && is_written(*train, "global_batch")) return base;
   const int sequences = std::max(kUsualBatch, sizes.most_gpus);
   question.assumptions.push_back(message("train.global_batch is taken as {}, on all machines alike", sequences));
   const Node taken{base.position, fmt::format("{}", sequences)};
@@ -262,10 +261,7 @@ std::optional<RentQuestion> question_of_job(const Node& described, const std::st
     config::set_entry(job, "plan", picked(*plan, {"offload", "order"}));
   }
   const Node* train = job.find("train");
-  const auto says = [&](std::string_view key) {
-    const Node* value = train != nullptr && train->is_map() ? train->find(key) : nullptr;
-    return present(value) != nullptr;
-  };
+  const auto says = [train](std::string_view key) { return train != nullptr && is_written(*train, key); };
   const bool assumed = tokens.empty() && !says("tokens") && !says("samples");
   if (assumed || !tokens.empty()) {
     Node in_train = train != nullptr && train->is_map() ? *train : config::empty_map(described.position);
