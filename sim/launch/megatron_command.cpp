@@ -49,12 +49,9 @@ void add_recompute(const Recompute& recompute, int chunks, Flags& flags) {
 }
 
 void add_experts(const Plan& plan, Flags& flags) {
-  constexpr std::array dispatchers = {"alltoall", "allgather", "flex"};
-  using Dispatch = Software::Experts::Dispatch;
-  const char* dispatcher = plan.expert_dispatch == Dispatch::all_to_all   ? dispatchers[0]
-                           : plan.expert_dispatch == Dispatch::all_gather ? dispatchers[1]
-                                                                          : dispatchers[2];
-  flags.push_back(fmt::format("--moe-token-dispatcher-type {}", dispatcher));
+  constexpr std::array dispatchers = {"alltoall", "flex", "allgather"};
+  flags.push_back(
+      fmt::format("--moe-token-dispatcher-type {}", dispatchers[static_cast<std::size_t>(plan.expert_dispatch)]));
 }
 
 void add_sharding(const Plan& plan, Flags& flags) {
